@@ -46,8 +46,14 @@ pub(crate) fn cargo(root: &Path, arguments: &str, environment: &[(&str, &str)]) 
     })
 }
 
-/// Runs cargo as above, for tests of which none may be skipped, and says at the end which would have been.
-pub(crate) fn cargo_test(root: &Path, arguments: &str, environment: &[(&str, &str)]) -> anyhow::Result<()> {
+/// Runs cargo as above, for tests of which none may be skipped, and prints at the end how many would have been, and the names of the
+/// tests that `arguments` leaves out.
+pub(crate) fn cargo_test(
+    root: &Path,
+    arguments: &str,
+    environment: &[(&str, &str)],
+    left_out: &[&str],
+) -> anyhow::Result<()> {
     let names = ["no_proxy", "NO_PROXY"];
     let given = names.iter().find_map(|name| std::env::var(name).ok());
     let direct = given.map_or_else(|| DIRECT.to_owned(), |hosts| format!("{hosts},{DIRECT}"));
@@ -57,13 +63,13 @@ pub(crate) fn cargo_test(root: &Path, arguments: &str, environment: &[(&str, &st
     let log_name = log.to_str().context("the target directory's name is UTF-8")?;
     let own = [ALL_MUST_RUN, (SKIPPED_LOG, log_name), (names[0], &direct), (names[1], &direct)];
     let outcome = cargo(root, arguments, &[&own, environment].concat());
-    eprintln!("xtask: {}", skipped(&fs::read_to_string(&log).unwrap_or_default()));
+    eprintln!("xtask: {}", skipped(&fs::read_to_string(&log).unwrap_or_default(), left_out));
     outcome
 }
 
-/// Says how many tests wrote down that they lack something, which, and what. A test may lack several things, and say so
-/// twice.
-fn skipped(log: &str) -> String {
+/// Returns how many tests wrote down that they lack something, their names and what they lack, and which tests were left out. A test
+/// that lacks several things may have written a line for each.
+fn skipped(log: &str, left_out: &[&str]) -> String {
     let mut tests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (test, why) in log.lines().filter_map(|line| line.split_once('\t')) {
         let whys = tests.entry(test).or_default();
@@ -71,12 +77,17 @@ fn skipped(log: &str) -> String {
             whys.push(why);
         }
     }
+    let left = if left_out.is_empty() {
+        String::new()
+    } else {
+        format!("left to `cargo xtask soak`: {} ({}); ", left_out.len(), left_out.join(", "))
+    };
     if tests.is_empty() {
-        return "skipped: none".to_owned();
+        return format!("{left}skipped: none");
     }
     let lines: Vec<String> =
         tests.iter().map(|(test, whys)| format!("\n  {test}: {}", whys.join("; "))).collect();
-    format!("skipped: {}, and so failed, because every test must run:{}", tests.len(), lines.concat())
+    format!("{left}skipped: {}, and so failed, because every test must run:{}", tests.len(), lines.concat())
 }
 
 /// Runs one step and says how long it took.
@@ -106,9 +117,10 @@ mod tests {
 
     #[test]
     fn skipped_tests_are_counted_and_listed_once() {
-        assert_eq!(skipped(""), "skipped: none");
+        assert_eq!(skipped("", &[]), "skipped: none");
+        assert_eq!(skipped("", &["a", "b"]), "left to `cargo xtask soak`: 2 (a, b); skipped: none");
         let log = "b::two\tthe program x; apt-get install x\na::one\troot\nb::two\tthe program x; apt-get install x\n";
-        let text = skipped(log);
+        let text = skipped(log, &[]);
         assert!(text.starts_with("skipped: 2, "), "{text}");
         assert!(text.ends_with(":\n  a::one: root\n  b::two: the program x; apt-get install x"), "{text}");
     }

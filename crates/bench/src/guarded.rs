@@ -60,6 +60,17 @@ impl Guarded {
         self.entries.load(Ordering::Acquire)
     }
 
+    /// Waits until there are at least this many entries.
+    pub(super) async fn until_entries(&self, count: u64) {
+        loop {
+            let entered = self.entered.notified();
+            if self.entries() >= count {
+                return;
+            }
+            entered.await;
+        }
+    }
+
     /// Waits until another client than this one has entered last, or the run is over.
     pub(super) async fn until_another_entered(&self, client: usize, done: &AtomicBool) {
         // Mostly the next client is ready to run.

@@ -1,15 +1,15 @@
-//! The errata, looked into anew: what the machine finds must be what docs/ERRATA.md says.
+//! Investigates the errata again: the results must equal those in docs/ERRATA.md.
 
 use meshlock_check::errata::{self, Erratum, Finding, Judgement};
 
-/// As it lies in the repository.
+/// The page in the repository.
 const PAGE: &str = include_str!("../../../docs/ERRATA.md");
 
-/// Claims that the machine does not bear out.
+/// Ids of claims that the exploration refutes.
 const REFUTED: &[&str] = &["suzuki-kasami-outdated", "lamport-fifo-not-needed", "lodha-fifo-not-needed"];
 
 #[test]
-fn what_the_machine_finds_is_what_the_page_says() {
+fn the_page_agrees_with_the_exploration() {
     let findings: Vec<(&Erratum, Finding)> =
         errata::all().map(|erratum| (erratum, erratum.investigate(|_, _| {}))).collect();
     for (erratum, finding) in &findings {
@@ -22,7 +22,7 @@ fn what_the_machine_finds_is_what_the_page_says() {
 }
 
 #[test]
-fn every_erratum_has_an_id_of_its_own() {
+fn every_erratum_has_a_unique_id() {
     let mut ids: Vec<&str> = errata::all().map(|erratum| erratum.id).collect();
     let is_kebab = |id: &&str| id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
     assert!(ids.iter().all(is_kebab));

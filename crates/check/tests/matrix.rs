@@ -1,6 +1,5 @@
-//! `docs/CHECKED.md` is the golden file: whatever it records of a small run is found again, and it records every run of the
-//! matrix. A count that changes means that an algorithm or the matrix changed; say in the commit why, and renew the file with
-//! the command that it names.
+//! `docs/CHECKED.md` is the golden file: its results of small runs are reproduced, and it contains every run of the matrix. If a count
+//! changes, an algorithm or the matrix has changed; say why in the commit, and write the file again with the command that it names.
 
 use meshlock_check::explore_spec;
 use meshlock_check::matrix::{self, CaseOutcome, CaseRecord};
@@ -35,7 +34,7 @@ fn every_algorithm_and_variant_has_a_small_run() {
     }
 }
 
-/// Explores what is small again.
+/// Repeats the small runs of an algorithm.
 fn is_found_again(algorithm: &str) {
     let recorded = recorded();
     let of_it = recorded.iter().filter(|record| record.case.algorithm() == algorithm && record.is_small());
@@ -47,7 +46,7 @@ fn is_found_again(algorithm: &str) {
     }
 }
 
-/// One test an algorithm, so that they run beside each other, and one that none is missing.
+/// Defines one test for each algorithm, so that they run in parallel, and one that checks that none is missing.
 macro_rules! golden {
     ($($test:ident: $algorithm:literal,)*) => {
         $(#[test]

@@ -1,5 +1,4 @@
-//! Would the checker notice? Small deliberate bugs, each of which a property must catch within small bounds. A mutant that
-//! survives is a missing property.
+//! Mutants: small deliberate bugs, each of which a property must detect within small bounds. If one survives, a property is missing.
 
 use meshlock_check::{Bounds, Properties, Property, Report, Verdict, explore_spec, story_spec};
 use meshlock_protocol::algorithms::suzuki_kasami::SuzukiKasami;
@@ -7,7 +6,7 @@ use meshlock_protocol::mutant::{self, Mutant};
 use meshlock_protocol::world::{Violation, World};
 use meshlock_protocol::{SiteId, Slot, Spec};
 
-/// Where a mutant is looked for, and by which property it must be caught.
+/// Returns the algorithm and the bounds in which a mutant is explored, and the property that must detect it.
 fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
     use Property::{
         Deadlock, Exclusion, Fences, Invariants, Messages, Order, Quiet, Refusals, Starvation, Tokens,
@@ -15,7 +14,7 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
     let run = Bounds::new;
     match mutant {
         Mutant::LamportLostMax => ("lamport", run(2, 2), Exclusion),
-        // Nobody gets in wrongly: an answer with a small clock is no proof, so the site that waits for one waits for ever.
+        // Exclusion still holds: an answer with a small clock proves nothing, so the site that needs one waits for ever.
         Mutant::LamportDeafClock => ("lamport", run(2, 2), Deadlock),
         Mutant::LamportReleaseNotToAll => ("lamport", run(2, 1), Deadlock),
         Mutant::LamportOmitsUnasked => ("lamport", run(2, 1), Messages),
@@ -52,7 +51,7 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
     }
 }
 
-/// Mutants that one property alone can catch: everyone is served, in order, one at a time, and yet something is wrong.
+/// Mutants that only one property can detect: every request is served, in order and one at a time, but something else is wrong.
 const SUBTLE: [Mutant; 5] = [
     Mutant::LamportOmitsUnasked,
     Mutant::ArbiterOwesOn,
@@ -110,14 +109,14 @@ fn without_its_property_a_subtle_mutant_would_survive() {
 }
 
 #[test]
-fn where_the_mutants_are_caught_nothing_is_wrong_without_them() {
+fn the_same_bounds_show_no_violation_without_mutants() {
     for mutant in Mutant::ALL {
         let (_, _, report) = explored(mutant, Properties::all());
         assert_eq!(report.verdict, Verdict::Holds, "{mutant:?}");
     }
 }
 
-/// What the world finds wrong when one site after the other enters.
+/// Returns the violation that the world reports when one site after the other enters.
 fn one_after_the_other() -> Option<Violation> {
     let mut world = World::<SuzukiKasami>::of(3).tolerant();
     for site in SiteId::all(3) {
@@ -130,7 +129,7 @@ fn one_after_the_other() -> Option<Violation> {
 }
 
 #[test]
-fn a_fence_clock_that_hears_nothing_is_caught_by_the_world() {
+fn a_fence_clock_that_ignores_messages_is_detected_by_the_world() {
     let [_, second, _] = SiteId::first();
     let caught = mutant::with(Mutant::FenceClockDeaf, one_after_the_other);
     assert_eq!(caught, Some(Violation::FenceFellBack { site: second, slot: Slot::default() }));

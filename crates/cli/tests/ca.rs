@@ -27,7 +27,7 @@ fn refused(dir: &Path, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn an_authority_is_made_and_gives_a_site_all_that_it_needs() {
+fn an_authority_is_created_and_issues_everything_a_site_needs() {
     let dir = tempfile::tempdir().unwrap();
     let text = says(dir.path(), &["init"]);
     assert!(text.contains("meshlock-ca/ca-key.pem  its key: keep it here"), "{text}");
@@ -44,7 +44,7 @@ fn an_authority_is_made_and_gives_a_site_all_that_it_needs() {
 }
 
 #[test]
-fn a_clients_certificate_is_of_another_kind() {
+fn a_client_certificate_differs_from_a_site_certificate() {
     let dir = tempfile::tempdir().unwrap();
     let document: serde_json::Value =
         serde_json::from_str(&says(dir.path(), &["init", "--dir", "x/y", "--days", "100", "--json"]))
@@ -59,7 +59,7 @@ fn a_clients_certificate_is_of_another_kind() {
 }
 
 #[test]
-fn what_is_in_the_way_or_missing_is_named_and_nothing_changes() {
+fn errors_name_the_existing_or_missing_file_and_change_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let text = refused(dir.path(), &["issue", "a"]);
     assert!(

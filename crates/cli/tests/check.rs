@@ -11,7 +11,7 @@ fn meshlock(arguments: &[&str]) -> Output {
     command.args(arguments).output_in_time()
 }
 
-/// The output of a run that must end with `code`.
+/// Runs the command, asserts that it exits with `code`, and returns its output.
 fn output(code: i32, arguments: &[&str]) -> String {
     let output = meshlock(arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -23,7 +23,7 @@ fn json(code: i32, arguments: &[&str]) -> Value {
     serde_json::from_str(&output(code, arguments)).expect("one JSON document")
 }
 
-/// A file for one test, which removes it.
+/// A file of one test, which is removed when this is dropped.
 fn file(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("meshlock-check-{}-{name}", std::process::id()))
 }
@@ -32,7 +32,7 @@ const LAMPORT_WITHOUT_ORDER: [&str; 7] =
     ["check", "lamport", "--sites", "2", "--entries", "1", "--network=unordered"];
 
 #[test]
-fn what_holds_is_said_with_its_figures_and_exits_with_0() {
+fn a_property_that_holds_is_reported_with_its_figures_and_exits_with_0() {
     let text = output(0, &["check", "suzuki-kasami", "--sites", "2"]);
     for words in
         ["suzuki-kasami: holds in every schedule", "2 sites × 2 entries, unordered network", "83 states"]
@@ -43,7 +43,7 @@ fn what_holds_is_said_with_its_figures_and_exits_with_0() {
 }
 
 #[test]
-fn what_is_violated_is_told_step_by_step_and_exits_with_1() {
+fn a_violation_is_reported_step_by_step_and_exits_with_1() {
     let text = output(1, &LAMPORT_WITHOUT_ORDER);
     assert!(text.starts_with("lamport: violated after 4 steps: "), "{text}");
     assert!(text.contains("    1. ") && text.contains("    4. ") && !text.contains("    5. "), "{text}");
@@ -72,7 +72,7 @@ fn json_has_its_stable_names() {
 }
 
 #[test]
-fn the_trace_file_tells_the_counterexample_in_the_one_format() {
+fn the_trace_file_contains_the_counterexample_in_the_common_format() {
     let file = file("trace.jsonl");
     let mut arguments = LAMPORT_WITHOUT_ORDER.to_vec();
     arguments.extend(["--trace", file.to_str().expect("a path of letters"), "--trace-state"]);
@@ -117,7 +117,7 @@ fn a_limit_on_memory_ends_with_a_clear_message_and_2() {
 }
 
 #[test]
-fn where_every_run_ends_memory_that_is_used_up_does_not_end_the_search() {
+fn a_search_whose_runs_all_end_continues_when_the_memory_limit_is_reached() {
     let text = output(0, &["check", "lamport", "--entries", "1", "--memory", "8MiB"]);
     assert!(
         text.contains("holds in every schedule") && text.contains("swept     8.0 MiB were used"),
@@ -131,7 +131,7 @@ fn where_every_run_ends_memory_that_is_used_up_does_not_end_the_search() {
 }
 
 #[test]
-fn the_number_of_threads_changes_nothing_but_the_time() {
+fn the_number_of_threads_does_not_change_the_result() {
     let found = |threads| {
         let found = json(0, &["check", "maekawa", "--threads", threads, "--json"]);
         ["states", "depth", "edges", "local_states"].map(|name| found[name].clone())
@@ -186,7 +186,7 @@ fn the_matrix_can_be_run_for_one_algorithm_and_recorded() {
 }
 
 #[test]
-fn assumptions_are_weighed_one_by_one() {
+fn assumptions_are_checked_one_by_one() {
     let found = json(0, &["check", "--assumptions", "suzuki-kasami", "--json"]);
     assert_eq!(found["paper_assumes"], "reliable channels");
     let needed = |name: &str| {

@@ -80,7 +80,7 @@ fn bad_input_names_the_thing_and_exits_with_64() {
 }
 
 #[test]
-fn dst_holds_says_what_it_exercised_and_writes_a_seed_down() {
+fn dst_passes_reports_what_it_exercised_and_records_a_seed() {
     let summary = json(&["dst", "--seeds", "0..20", "--json"]);
     assert_eq!(summary["seeds"], 20, "{summary}");
     assert_eq!(summary["failure"], serde_json::Value::Null, "{summary}");
@@ -97,7 +97,7 @@ fn dst_holds_says_what_it_exercised_and_writes_a_seed_down() {
 }
 
 #[test]
-fn an_erratum_is_told_with_its_counterexample_and_the_proof_of_its_repair() {
+fn an_erratum_is_shown_with_its_counterexample_and_a_check_of_its_repair() {
     let text = stdout(&meshlock(&["errata", "suzuki-kasami-step-b"]));
     assert!(text.starts_with("## suzuki-kasami-step-b") && text.contains("waits for ever"), "{text}");
     let found = json(&["errata", "suzuki-kasami-step-b", "--json"]);

@@ -1,4 +1,4 @@
-//! `meshlock lab` as a user runs it: it says where it is, serves its page to itself only, and refuses a port that is taken.
+//! `meshlock lab` as a user runs it: it prints its address, serves its page to this machine only, and refuses a port that is in use.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use meshlock_testing::{BoundedChild, BoundedCommand, Lines, WITHIN};
 
-/// The lab, ended with this value.
+/// A running lab, which is ended when this is dropped.
 struct Lab {
     process: Child,
     address: String,
@@ -23,7 +23,7 @@ impl Lab {
         Lab { process, address }
     }
 
-    /// What it answers to a question for `path` by a browser that believes to talk to `host`.
+    /// Returns the answer to a request for `path` with the header `Host: host`.
     fn ask(&self, path: &str, host: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("it reads");

@@ -1,4 +1,4 @@
-//! What is packaged makes sense to the program: configurations, and the arguments that units and manifests start it with.
+//! Packaged files are valid: configurations, and the arguments with which units and manifests start the program.
 
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
 
@@ -22,7 +22,7 @@ fn meshlock(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A configuration as it lies on a machine, with the certificates of `site` beside it.
+/// Installs a configuration in a directory, with the certificates of `site` beside it.
 fn installed(config: &str, site: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let authority = dir.path().join("ca").display().to_string();
@@ -33,7 +33,7 @@ fn installed(config: &str, site: &str) -> tempfile::TempDir {
     dir
 }
 
-/// The arguments with which a file starts a site, as they would be after `check` instead of starting; paths in `dir`.
+/// Returns the arguments with which a file starts a site, changed so that they only check the configuration, with paths in `dir`.
 fn check(arguments: &str, site: &str, dir: &Path) -> String {
     let place = dir.display().to_string();
     let arguments: Vec<String> = arguments
@@ -45,13 +45,13 @@ fn check(arguments: &str, site: &str, dir: &Path) -> String {
     meshlock(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// What stands behind `key` in lines of `file`.
+/// Returns the values of `key` in the lines of `file`.
 fn values<'a>(file: &'a str, key: &str) -> Vec<&'a str> {
     file.lines().filter_map(|line| line.trim().strip_prefix(key)).collect()
 }
 
 #[test]
-fn every_site_of_the_compose_file_has_a_configuration_that_makes_sense() {
+fn every_site_of_the_compose_file_has_a_valid_configuration() {
     let (compose, config) = (read("docker/compose.yaml"), read("docker/node.toml"));
     let commands = values(&compose, "command: ");
     assert_eq!(commands.len(), 3);
@@ -62,7 +62,7 @@ fn every_site_of_the_compose_file_has_a_configuration_that_makes_sense() {
 }
 
 #[test]
-fn the_stateful_set_starts_sites_whose_configuration_makes_sense() {
+fn the_stateful_set_starts_sites_with_a_valid_configuration() {
     let manifest = read("kubernetes/meshlock.yaml");
     let (_, config) = manifest.split_once("node.toml: |\n").unwrap();
     let (config, _) = config.split_once("\n---").unwrap();

@@ -15,7 +15,7 @@ fn quorum(arguments: &[&str]) -> Output {
     start(arguments).output_in_time()
 }
 
-/// With `input` on standard input.
+/// Runs the command with `input` on standard input.
 fn quorum_reading(input: &str, arguments: &[&str]) -> Output {
     let mut command = start(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -34,7 +34,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("output is UTF-8")
 }
 
-/// The output of a command that must succeed.
+/// Runs a command, asserts that it succeeds, and returns its output.
 fn succeeds(arguments: &[&str]) -> String {
     let output = quorum(arguments);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -46,7 +46,7 @@ fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).expect("one JSON document")
 }
 
-/// The message of a command that makes no sense.
+/// Runs an invalid command, and returns its error message.
 fn refused(arguments: &[&str]) -> String {
     let output = quorum(arguments);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(64), ""), "{}", stderr(&output));
@@ -54,7 +54,7 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn build_writes_what_check_and_analyse_read() {
+fn check_and_analyse_read_the_output_of_build() {
     let constructions: [&[&str]; 8] = [
         &["plane", "--order", "3"],
         &["folded", "--sites", "10"],
@@ -91,7 +91,7 @@ fn the_text_of_a_family_is_one_set_a_line() {
 
 /// Reference: chapter 9, section 9.9.4; sites from 0 here.
 #[test]
-fn a_tree_goes_around_failed_sites_and_says_when_it_cannot() {
+fn a_tree_quorum_avoids_failed_sites_and_reports_when_none_is_left() {
     let text = succeeds(&["build", "tree", "--sites", "15", "--failed", "2"]);
     assert!(text.contains("\n0.5.6.11.13\n") && text.lines().count() == 10, "{text}");
     let output = quorum(&["build", "tree", "--sites", "15", "--failed", "0,1,3,7"]);
@@ -125,7 +125,7 @@ fn check_knows_maekawas_conditions_and_k_coteries() {
 }
 
 #[test]
-fn analyse_gives_the_known_figures_of_a_plane() {
+fn analyse_prints_the_known_figures_of_a_projective_plane() {
     let figures = json(&succeeds(&["analyse", "plane", "--order", "3", "--json"]));
     assert_eq!(figures["sites_asked"]["most"], 4);
     assert_eq!(figures["messages_alone"]["most"], 9);
@@ -138,7 +138,7 @@ fn analyse_gives_the_known_figures_of_a_plane() {
 }
 
 #[test]
-fn analyse_says_how_it_found_the_availability() {
+fn analyse_reports_how_it_computed_the_availability() {
     let text = |arguments: &[&str]| succeeds(&[&["analyse"], arguments].concat());
     assert!(text(&["grid", "--sites", "16"]).ends_with("exact, from all subsets of the sites\n"));
     assert!(text(&["tree", "--sites", "31"]).ends_with("exact, by inclusion and exclusion\n"));
@@ -183,7 +183,7 @@ fn pictures_are_drawn_into_a_file() {
 }
 
 #[test]
-fn mistakes_are_named_with_what_would_be_right() {
+fn invalid_arguments_are_rejected_with_a_valid_example() {
     assert!(refused(&["build", "plane", "--order", "6"]).contains("a power of a prime"));
     assert!(refused(&["build", "grid", "--sites", "0"]).contains("at least one"));
     assert!(refused(&["analyse", "majority", "--all", "--sites", "99999999999"]).contains("at most 10303"));

@@ -20,7 +20,7 @@ fn json(arguments: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn sim_prints_its_stable_names() {
+fn the_json_of_sim_has_its_stable_names() {
     let report = json(&["sim", "suzuki-kasami", "--entries", "2000", "--json"]);
     assert_eq!(report["algorithm"], "suzuki-kasami");
     for name in ["sites", "permits", "seed", "entries", "events", "throughput", "wall_seconds"] {
@@ -65,7 +65,7 @@ fn sim_writes_a_trace_of_one_object_a_line() {
 }
 
 #[test]
-fn a_trace_tells_the_state_after_each_step_where_asked_for() {
+fn a_trace_contains_the_state_after_each_step_if_requested() {
     let file = temporary("states.jsonl");
     let path = file.to_str().expect("a path of letters");
     let spec = ["sim", "ricart-agrawala", "--sites", "2", "--entries", "1"];
@@ -85,7 +85,7 @@ fn a_trace_tells_the_state_after_each_step_where_asked_for() {
 }
 
 #[test]
-fn a_violation_ends_the_run_with_its_seed_its_time_and_the_last_events() {
+fn a_violation_ends_the_run_and_prints_its_seed_its_time_and_the_last_events() {
     let arguments = [
         "sim",
         "ricart-agrawala:text=printed",
@@ -148,7 +148,7 @@ fn compare_has_a_row_for_each_algorithm_rate_and_size() {
 }
 
 #[test]
-fn reproduce_lists_what_there_is_and_compares_with_what_was_published() {
+fn reproduce_lists_its_experiments_and_compares_with_published_results() {
     let listed = json(&["reproduce", "--json"]);
     for id in ["singhal-1989-table-2", "sanders-1987-bounds", "lodha-2000-example"] {
         assert!(listed.as_array().expect("a list").iter().any(|entry| entry["id"] == id), "{id}");
@@ -236,7 +236,7 @@ fn bad_input_names_the_flag_and_the_value_and_exits_with_64() {
 }
 
 #[test]
-fn sim_runs_with_links_and_partitions_that_break_at_given_times_and_at_random() {
+fn sim_supports_link_failures_and_partitions_at_given_and_random_times() {
     let given = ["--cut", "0,1@10", "--mend", "1,0@30", "--split", "2@50", "--heal", "70"];
     let links = ["--mean-time-to-cut", "20", "--mean-time-to-mend", "10"];
     let splits = ["--mean-time-to-split", "100", "--mean-time-to-heal", "20"];
@@ -273,7 +273,7 @@ fn a_file_that_never_ends_is_refused() {
 }
 
 #[test]
-fn delays_from_a_matrix_are_those_of_the_file() {
+fn delays_are_read_from_a_matrix_in_a_file() {
     let file = temporary("wan.txt");
     // Site 0 is the coordinator; the way there takes 3, the way back 4.
     std::fs::write(&file, "0, 4\n3, 0  # from site 1\n").expect("the file can be written");

@@ -1,4 +1,4 @@
-//! The cost of a client's call at a node that need not ask any other: the lock's token is here.
+//! The cost of a client's call at a node that has the token of the lock and need not ask any other.
 //!
 //! Run with `cargo bench -p meshlock-cluster-sim --bench handle`. Both calls together, acquire and release, should stay
 //! below a microsecond for a lock in use, whichever site leads. Among many idle locks the latency of memory dominates,
@@ -19,7 +19,7 @@ fn main() {
     divan::main();
 }
 
-/// At the leader (site 0 of one) and at one of three.
+/// A single site, which leads, and one of three sites.
 #[divan::bench(args = [1, 3], sample_size = 1000)]
 fn acquire_and_release_a_lock_whose_token_is_here(bencher: Bencher<'_, '_>, sites: usize) {
     let mut cluster = Cluster::open(sites, "naimi-trehel");
@@ -64,7 +64,7 @@ fn write_and_read_a_message_of_a_lock(bencher: Bencher<'_, '_>, version: u16) {
     });
 }
 
-/// A lock whose token is here, among a hundred thousand that were used once.
+/// A lock whose token is at this node, among a hundred thousand locks that were used once.
 #[divan::bench(sample_size = 1000)]
 fn acquire_and_release_among_many_idle_locks(bencher: Bencher<'_, '_>) {
     let mut cluster = Cluster::open(1, "naimi-trehel");

@@ -1,9 +1,8 @@
-//! Nonsense: no decoder is brought down by it, and of a site that sends it whatever passes for a packet reaches the machines of the
-//! others, and brings none of them down.
+//! Malformed input: decoders must not panic, and a site that sends malformed packets must not make the nodes of other sites panic.
 //!
-//! Its bytes are changed on their way, as a fuzzer would. What can still be read is mostly a packet of the right kind with
-//! wrong numbers in it: other lives, other views, other clocks, other sites, other permits. Nothing is said here about what a
-//! lying site can take; only that the others neither panic nor grow.
+//! The bytes of packets are mutated on their way, as a fuzzer does. What still decodes is mostly a packet of the right kind with
+//! wrong numbers in it: other incarnations, other views, other clocks, other sites, other permits. A site that lies may still get
+//! locks that it should not have; these tests only check that the other sites neither panic nor use unbounded memory.
 
 #[allow(dead_code, reason = "benchmarks use the rest")]
 mod cluster;
@@ -18,13 +17,13 @@ use meshlock_protocol::registry::{self, info::Permits};
 use meshlock_wire::fuzz::{self, TARGETS, change};
 use meshlock_wire::sites::{VERSIONS, decode_packet, encode_packet};
 
-/// How many schedules there are for each algorithm and liar. Many more were tried once.
+/// Number of schedules for each algorithm and lying site. Many more were run once.
 const SEEDS: u64 = 6;
 
-/// How many locks its clients use; others may be made up.
+/// Number of locks that clients use. Mutated packets may name others.
 const LOCKS: usize = 3;
 
-/// What arrives of a packet of the liar: it, something like it, something that it said before, or nothing.
+/// Returns what arrives instead of a packet of the lying site: the packet, a mutation of it, an earlier packet, or nothing.
 fn lie(packet: &Packet, said: &mut Vec<Packet>, random: &mut fastrand::Rng) -> Vec<Packet> {
     let mut arriving = Vec::new();
     let old = if said.is_empty() { packet } else { &said[random.usize(..said.len())] };
@@ -41,7 +40,7 @@ fn lie(packet: &Packet, said: &mut Vec<Packet>, random: &mut fastrand::Rng) -> V
     arriving
 }
 
-/// One run; gives back how many packets were read that were not what was sent.
+/// Runs one schedule. Returns the number of mutated packets that could be decoded.
 fn run(clause: &Clause, liar: usize, seed: u64) -> usize {
     let mut cluster = Cluster::open_with(3, clause);
     let mut random = fastrand::Rng::with_seed(seed);
@@ -72,7 +71,7 @@ fn run(clause: &Clause, liar: usize, seed: u64) -> usize {
         }
         cluster.settle();
     }
-    // Whatever was made up is bounded by what was said.
+    // The number of made-up locks is bounded by the number of packets.
     for at in (0..3).filter(|&at| at != liar) {
         cluster.input(at, Input::Time);
         let counts = cluster.nodes[at].table().counts();
@@ -82,7 +81,7 @@ fn run(clause: &Clause, liar: usize, seed: u64) -> usize {
 }
 
 #[test]
-fn a_site_that_sends_nonsense_brings_no_other_down() {
+fn a_site_that_sends_malformed_packets_makes_no_other_site_panic() {
     let mut lies = 0;
     for info in registry::ALL {
         let mut clauses = vec![Clause::exclusive(info.name)];
@@ -98,11 +97,10 @@ fn a_site_that_sends_nonsense_brings_no_other_down() {
     assert!(lies > 10_000, "only {lies} lies could be read");
 }
 
-/// How many changed models each decoder reads here, unless `MESHLOCK_FUZZ_CASES` says otherwise. `fuzz/` goes on for as long as
-/// one likes.
+/// Number of mutated inputs for each decoder, unless `MESHLOCK_FUZZ_CASES` is set. The fuzzers in `fuzz/` run for as long as desired.
 const CASES: usize = 20_000;
 
-/// What a decoder may take at once: `serde` sets aside up to a mebibyte for each list whose length it is told, and lists nest.
+/// Bytes that a decoder may allocate: `serde` reserves up to a mebibyte for each list whose length it reads, and lists nest.
 const MAX_AT_ONCE: u64 = 8 << 20;
 
 #[test]

@@ -1,16 +1,16 @@
-//! What an idle lock costs a site, counted by the allocator.
+//! Memory of an idle lock at a site, counted by the allocator.
 
 mod cluster;
 
 use cluster::Cluster;
 use meshlock_cluster::names::LockName;
 
-/// A 64th of a million, so that the test is quick: tables that double fill up to the same part.
+/// Number of locks: a 64th of a million, so that the test is quick. Tables grow by doubling, so they are as full as with a million.
 const LOCKS: u32 = 1_000_000 / 64;
-/// What a million idle locks may take, a millionth of it.
+/// Bytes that an idle lock may take.
 const MAX_BYTES: i64 = 500;
 
-/// What each lock takes at each of `sites` sites after a client of the last one has used it once.
+/// Returns the bytes of a lock at each of `sites` sites after a client of the last one has used it once.
 fn bytes_of_an_idle_lock(sites: usize, algorithm: &str) -> i64 {
     let mut cluster = Cluster::open(sites, algorithm);
     let names: Vec<LockName> =

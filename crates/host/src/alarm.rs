@@ -55,21 +55,26 @@ mod tests {
     use super::*;
     use meshlock_cluster::time::Span;
     use meshlock_system::now;
+    use meshlock_testing::async_test;
 
-    #[tokio::test]
-    async fn an_alarm_rings_at_its_time_and_not_before() {
-        let alarm = AsyncAlarm::new().unwrap();
-        let due = now() + Span::from_millis(3);
-        alarm.until(due).await.unwrap();
-        assert!(now() >= due);
+    #[test]
+    fn an_alarm_rings_at_its_time_and_not_before() {
+        async_test(async {
+            let alarm = AsyncAlarm::new().unwrap();
+            let due = now() + Span::from_millis(3);
+            alarm.until(due).await.unwrap();
+            assert!(now() >= due);
+        });
     }
 
-    #[tokio::test]
-    async fn an_alarm_for_a_moment_that_has_passed_rings_at_once_and_can_be_set_again() {
-        let alarm = AsyncAlarm::new().unwrap();
-        alarm.until(Time::ZERO).await.unwrap();
-        let never = alarm.until(Time::from_micros(u64::MAX));
-        assert!(tokio::time::timeout(std::time::Duration::ZERO, never).await.is_err());
-        alarm.until(now()).await.unwrap();
+    #[test]
+    fn an_alarm_for_a_moment_that_has_passed_rings_at_once_and_can_be_set_again() {
+        async_test(async {
+            let alarm = AsyncAlarm::new().unwrap();
+            alarm.until(Time::ZERO).await.unwrap();
+            let never = alarm.until(Time::from_micros(u64::MAX));
+            assert!(tokio::time::timeout(std::time::Duration::ZERO, never).await.is_err());
+            alarm.until(now()).await.unwrap();
+        });
     }
 }

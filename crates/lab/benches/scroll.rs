@@ -1,4 +1,4 @@
-//! How smoothly a run of 100,000 events scrolls and zooms, in a real browser: `cargo bench -p meshlock-lab --bench scroll`.
+//! Frame times while a run of 100,000 events is scrolled and zoomed in a real browser: `cargo bench -p meshlock-lab --bench scroll`.
 //!
 //! It fails if a frame takes 50 ms or longer.
 
@@ -11,7 +11,7 @@ mod driver;
 use driver::Browser;
 use meshlock_lab::server::LabOptions;
 
-/// Turns the wheel for 240 frames over all of the run, then zooms out of it and in again; gives the times between frames.
+/// A script that scrolls through the whole run in 240 frames, zooms out and in again, and returns the times between frames.
 const SCROLL: &str = "(async () => { const canvas = document.querySelector('canvas'); const gaps = [], paints = []; \
     const frame = () => new Promise((done) => requestAnimationFrame(done)); let last = await frame(); \
     const turn = async (how) => { canvas.dispatchEvent(new WheelEvent('wheel', { bubbles: true, cancelable: true, ...how })); \

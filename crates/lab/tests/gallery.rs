@@ -32,7 +32,7 @@ fn each_prepared_run_shows_its_figures_facts() {
 }
 
 #[test]
-fn a_fact_that_is_not_so_is_told_apart() {
+fn a_fact_that_does_not_hold_is_detected() {
     let lamport = entry("chapter-9-3").unwrap();
     let run = play(lamport.setup().unwrap()).unwrap();
     let see = meshlock_lab::gallery::See::Inside(&[1]);

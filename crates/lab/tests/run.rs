@@ -65,7 +65,7 @@ fn the_same_address_gives_the_same_run_and_a_fork_keeps_its_past() {
 }
 
 #[test]
-fn an_impossible_act_ends_the_run_there_and_says_why() {
+fn an_impossible_act_ends_the_run_with_the_reason() {
     for (acts, steps, why) in [
         ("0x1", 0, "S1 cannot release: its process is not inside"),
         ("0q1.q1", 1, "S1 cannot request: its process waits, is inside, or has failed"),
@@ -151,7 +151,7 @@ fn whatever_a_person_does_nothing_panics_and_nothing_is_broken_without_a_fault()
 }
 
 #[test]
-fn who_waits_for_permissions_says_whose_and_arrows_lead_to_sites() {
+fn a_waiting_site_shows_whose_permissions_are_missing_and_arrows_lead_to_sites() {
     for info in ALL {
         let run = run(&format!("algo={}&n=5&load=saturated&until=150&seed=6", info.name)).unwrap();
         let mut waited = 0;

@@ -1,4 +1,4 @@
-//! What one step costs: `cargo bench -p meshlock-protocol`.
+//! The cost of one step: `cargo bench -p meshlock-protocol`.
 //!
 //! Each row is one round of a saturated run, in which every site enters once; the item rate is that of `receive`
 //! calls, and the allocation columns must stay empty for N up to 64.

@@ -71,7 +71,7 @@ pub(crate) fn while_read<T: Send + 'static>(
 mod tests {
     use std::sync::Arc;
 
-    use meshlock_testing::eventually_async;
+    use meshlock_testing::{async_test, eventually_async};
 
     use super::*;
 
@@ -79,31 +79,35 @@ mod tests {
         Box::pin(stream::unfold((0, kept), |(at, kept)| async move { Some((Ok(at), (at + 1, kept))) }))
     }
 
-    #[tokio::test]
-    async fn a_reader_that_takes_nothing_is_cut_off_and_told_so_at_the_end() {
-        let kept = Arc::new(());
-        let mut answers = while_read(endless(kept.clone()), Duration::from_millis(1), || {});
-        assert_eq!(answers.next().await.unwrap().unwrap(), 0);
-        // The task ends without being polled by the reader.
-        let is_over = || Arc::strong_count(&kept) == 1;
-        eventually_async("the stream ends", tokio::time::sleep, is_over).await;
-        let rest: Vec<_> = answers.collect().await;
-        let (last, before) = rest.split_last().unwrap();
-        assert!(before.len() <= MAX_BUFFERED + 1 && before.iter().all(Result::is_ok), "{before:?}");
-        let why = last.as_ref().unwrap_err();
-        assert!(why.message().starts_with("what was sent has not been read for 0.001 s"), "{why:?}");
+    #[test]
+    fn a_reader_that_takes_nothing_is_cut_off_and_told_so_at_the_end() {
+        async_test(async {
+            let kept = Arc::new(());
+            let mut answers = while_read(endless(kept.clone()), Duration::from_millis(1), || {});
+            assert_eq!(answers.next().await.unwrap().unwrap(), 0);
+            // The task ends without being polled by the reader.
+            let is_over = || Arc::strong_count(&kept) == 1;
+            eventually_async("the stream ends", tokio::time::sleep, is_over).await;
+            let rest: Vec<_> = answers.collect().await;
+            let (last, before) = rest.split_last().unwrap();
+            assert!(before.len() <= MAX_BUFFERED + 1 && before.iter().all(Result::is_ok), "{before:?}");
+            let why = last.as_ref().unwrap_err();
+            assert!(why.message().starts_with("what was sent has not been read for 0.001 s"), "{why:?}");
+        });
     }
 
-    #[tokio::test]
-    async fn a_reader_that_reads_goes_on_and_nothing_is_asked_for_once_it_is_gone() {
-        let kept = Arc::new(());
-        let mut answers =
-            while_read(endless(kept.clone()), Duration::from_hours(1), || unreachable!("it reads"));
-        for at in 0..1000 {
-            assert_eq!(answers.next().await.unwrap().unwrap(), at);
-        }
-        drop(answers);
-        let is_over = || Arc::strong_count(&kept) == 1;
-        eventually_async("the stream ends", tokio::time::sleep, is_over).await;
+    #[test]
+    fn a_reader_that_reads_goes_on_and_nothing_is_asked_for_once_it_is_gone() {
+        async_test(async {
+            let kept = Arc::new(());
+            let mut answers =
+                while_read(endless(kept.clone()), Duration::from_hours(1), || unreachable!("it reads"));
+            for at in 0..1000 {
+                assert_eq!(answers.next().await.unwrap().unwrap(), at);
+            }
+            drop(answers);
+            let is_over = || Arc::strong_count(&kept) == 1;
+            eventually_async("the stream ends", tokio::time::sleep, is_over).await;
+        });
     }
 }

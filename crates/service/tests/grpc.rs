@@ -1,5 +1,5 @@
-//! Our own API over gRPC, with messages written by hand from the numbers of `proto/meshlock/v1.proto`: a number that changes there
-//! breaks other people's programs, and this test.
+//! Meshlock's API over gRPC, with messages written by hand with the field numbers of `proto/meshlock/v1.proto`: a change of a number
+//! there breaks programs of users, and this test.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
 
 use std::net::{Ipv4Addr, TcpListener};
@@ -10,7 +10,7 @@ use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
 use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{ApiLimits, Serving};
-use meshlock_testing::in_time;
+use meshlock_testing::{Deadline, in_time};
 use meshlock_tls::Security;
 use prost::Message;
 use tonic::client::Grpc;
@@ -126,7 +126,7 @@ fn with_api<F: Future<Output = ()>>(scenario: impl FnOnce(Client) -> F) {
 #[test]
 fn locks_are_acquired_refused_and_released() {
     with_api(|mut client| async move {
-        // The first waits until the node takes part.
+        // The first call waits until the node is ready.
         let first = Acquire { r#try: false, ..acquire("jobs", "") };
         let held: Grant = client.call("/meshlock.v1.Locks/Acquire", first).await.unwrap();
         assert!(held.fence > 0 && !held.session.is_empty());
@@ -154,12 +154,15 @@ fn a_lock_that_is_held_by_a_call_is_seen_and_ends_with_the_call() {
         let seen = watch.message().await.unwrap().unwrap();
         assert_eq!((seen.holders.len(), seen.holders[0].fence), (1, granted.fence));
         drop(hold);
-        while !watch.message().await.unwrap().unwrap().holders.is_empty() {}
+        let deadline = Deadline::default();
+        while !watch.message().await.unwrap().unwrap().holders.is_empty() {
+            deadline.check("the watch shows that nobody holds the lock");
+        }
     });
 }
 
 #[test]
-fn a_call_that_does_not_exist_is_told_what_does() {
+fn an_unknown_call_is_refused_with_the_calls_that_exist() {
     with_api(|mut client| async move {
         for path in ["/meshlock.v1.Locks/Fly", "/etcdserverpb.Auth/UserAdd", "/etcdserverpb.KV/Compact"] {
             let refused = client.call::<_, Empty>(path, Empty {}).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Our own API as a program without any client library uses it: with curl.
+//! Meshlock's HTTP API, called with curl.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
 
 use std::net::{Ipv4Addr, TcpListener};
@@ -19,7 +19,7 @@ struct Api {
 }
 
 impl Api {
-    /// None where there is no curl to ask it with: then the test is skipped.
+    /// Starts a node with its API; `None` if curl is not installed, and the test is skipped.
     fn start() -> Option<Self> {
         Api::with(ApiLimits::default())
     }
@@ -42,7 +42,7 @@ impl Api {
         curl
     }
 
-    /// What is said, and the status.
+    /// Makes a request, and returns the answer and its status.
     fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let mut curl = self.curl(path);
         curl.args(["-X", method, "-w", "\n%{http_code}"]);
@@ -63,13 +63,13 @@ impl Api {
         self.ask("POST", path, &body.to_string())
     }
 
-    /// Looks until so many wait for a lock.
+    /// Waits until this many clients wait for a lock.
     fn until_waiting(&self, lock: &str, count: usize) {
         let waits = || self.get(&format!("/v1/locks/{lock}"))["waiters"].as_array().map_or(0, Vec::len);
         eventually(&format!("{count} wait for '{lock}'"), || waits() == count);
     }
 
-    /// An answer that is read line by line.
+    /// Starts a request whose answer is read line by line.
     fn stream(&self, method: &str, path: &str, body: &str) -> Stream {
         let mut curl = self.curl(path);
         curl.args(["-X", method]).stdout(Stdio::piped());
@@ -92,12 +92,12 @@ impl Stream {
         serde_json::from_str(&self.lines.line("there is more")).unwrap()
     }
 
-    /// The next list of holders that is so long.
+    /// Waits for the next list of this many holders.
     fn until(&mut self, count: usize) -> Value {
         self.find(&format!("{count} hold it"), |seen| seen["holders"].as_array().unwrap().len() == count)
     }
 
-    /// The next value that is as wanted.
+    /// Waits for the next value that satisfies `wanted`.
     fn find(&mut self, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
         let wanted = |line: &str| Some(serde_json::from_str(line).unwrap()).filter(&is_wanted);
         self.lines.find(what, wanted).unwrap_or_else(|| panic!("it ends without: {what}"))
@@ -115,14 +115,14 @@ fn fence(grant: &Value) -> i64 {
 }
 
 #[test]
-fn a_lock_is_taken_refused_waited_for_and_given_back() {
+fn a_lock_is_acquired_refused_waited_for_and_released() {
     let Some(api) = Api::start() else { return };
     let (code, session) = api.post("/v1/sessions", &json!({ "ttl_ms": 60_000, "label": "first" }));
     assert_eq!((code, &session["ttl_ms"], &session["locks"]), (200, &json!(60_000), &json!([])));
     let first = json!({ "session": session["session"] });
     let (code, grant) = api.post("/v1/locks/db%2Fmigrate/acquire", &first);
     assert_eq!((code, &grant["lock"]), (200, &json!("db/migrate")));
-    // Asking again is the same grant: a request whose answer was lost can be sent again.
+    // A repeated request returns the same grant, so a client whose answer was lost can retry.
     let (code, again) = api.post("/v1/locks/db%2Fmigrate/acquire", &first);
     assert_eq!((code, &again["fence"], &again["session"]), (200, &grant["fence"], &grant["session"]));
     let (code, busy) = api.post("/v1/locks/db%2Fmigrate/acquire", &json!({ "try": true }));
@@ -146,7 +146,7 @@ fn a_lock_is_taken_refused_waited_for_and_given_back() {
 }
 
 #[test]
-fn a_session_that_is_not_kept_alive_loses_its_lock_to_who_waits() {
+fn a_session_that_is_not_kept_alive_loses_its_lock_to_the_next_waiter() {
     let Some(api) = Api::start() else { return };
     let (_, first) = api.post("/v1/locks/a/acquire", &json!({ "ttl_ms": 500 }));
     let (code, second) = api.post("/v1/locks/a/acquire", &json!({}));
@@ -157,7 +157,7 @@ fn a_session_that_is_not_kept_alive_loses_its_lock_to_who_waits() {
 }
 
 #[test]
-fn who_goes_away_while_it_waits_or_holds_by_its_connection_leaves_nothing_behind() {
+fn a_client_that_disconnects_while_it_waits_or_holds_leaves_nothing_behind() {
     let Some(api) = Api::start() else { return };
     let mut watch = api.stream("GET", "/v1/locks/a/watch", "");
     watch.until(0);
@@ -167,7 +167,7 @@ fn who_goes_away_while_it_waits_or_holds_by_its_connection_leaves_nothing_behind
     assert_eq!(watch.until(1)["holders"][0]["who"], "held by a connection");
     let waiting = api.stream("POST", "/v1/locks/a/hold", "");
     api.until_waiting("a", 1);
-    // The first goes, and so does one that waits: whoever comes next has the lock.
+    // The holder leaves and so does one waiter: the next waiter has the lock.
     drop(waiting);
     drop(hold);
     assert_eq!(api.post("/v1/locks/a/acquire", &json!({})).0, 200);
@@ -192,7 +192,7 @@ fn a_session_that_has_lost_a_lock_cannot_be_kept_alive() {
     api.post("/v1/locks/a/break", &json!({}));
     let alive = api.post(&format!("/v1/sessions/{session}/keep-alive"), &json!({}));
     assert_eq!((alive.0, &alive.1["code"]), (404, &json!("no_session")));
-    // etcd's clients know such a lease for dead.
+    // Clients of etcd see that such a lease has expired.
     let lease = i64::from_str_radix(session, 16).unwrap();
     let alive = api.post("/v3/lease/keepalive", &json!({ "ID": lease }));
     assert_eq!((alive.0, &alive.1["result"]["TTL"]), (200, &Value::Null), "{alive:?}");
@@ -216,7 +216,7 @@ fn a_semaphore_has_as_many_holders_as_permits_and_rules_follow() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_a_code_and_a_sentence() {
+fn invalid_requests_are_rejected_with_a_code_and_a_message() {
     let limits = ApiLimits { sessions: 2, ..ApiLimits::default() };
     let Some(api) = Api::with(limits) else { return };
     for (path, body, code) in [
@@ -247,10 +247,10 @@ fn what_makes_no_sense_is_refused_with_a_code_and_a_sentence() {
 }
 
 #[test]
-fn health_status_and_description_are_there() {
+fn health_status_and_the_api_description_are_served() {
     let Some(api) = Api::start() else { return };
     assert_eq!(api.get("/healthz")["ok"], true);
-    // What waits for the node is answered when it takes part.
+    // Calls that wait for the node are answered when it is ready.
     api.post("/v1/locks/a/acquire", &json!({}));
     assert_eq!(api.get("/readyz")["ok"], true);
     let status = api.get("/v1/status");
@@ -262,7 +262,7 @@ fn health_status_and_description_are_there() {
 }
 
 #[test]
-fn a_site_whose_cluster_is_not_there_says_so() {
+fn a_site_without_a_majority_reports_it() {
     if !needs_program("curl") {
         return;
     }
@@ -279,7 +279,7 @@ fn a_site_whose_cluster_is_not_there_says_so() {
     let (code, ready) = api.ask("GET", "/readyz", "");
     assert_eq!((code, &ready["ok"]), (503, &json!(false)), "{ready}");
     assert_eq!(api.post("/v1/locks/jobs/acquire", &json!({ "try": true })).1["code"], "busy");
-    // Clients of etcd may ask to be refused where nobody leads.
+    // Clients of etcd may ask for an error if there is no leader.
     let grant = |header: &str| {
         let output = api.curl("/v3/lease/grant").args(["-d", r#"{"TTL":5}"#, "-H", header]).output_in_time();
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
@@ -289,7 +289,7 @@ fn a_site_whose_cluster_is_not_there_says_so() {
 }
 
 #[test]
-fn without_protection_only_this_machine_is_served() {
+fn without_tls_and_rules_only_this_machine_is_served() {
     let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
     let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
@@ -301,7 +301,7 @@ fn without_protection_only_this_machine_is_served() {
 }
 
 #[test]
-fn what_was_held_through_the_api_is_free_when_it_is_not_served_any_more() {
+fn locks_of_api_clients_are_free_when_the_api_stops() {
     let Some(Api { serving, _engine: engine }) = Api::start() else { return };
     let address = serving.address();
     let held = Command::new("curl")
@@ -314,13 +314,13 @@ fn what_was_held_through_the_api_is_free_when_it_is_not_served_any_more() {
 }
 
 #[test]
-fn a_session_that_is_opened_with_a_lock_begins_when_it_is_granted() {
+fn the_time_to_live_of_a_session_that_a_lock_opened_begins_with_the_grant() {
     let Some(api) = Api::start() else { return };
     let mut hold = api.stream("POST", "/v1/locks/a/hold", "");
     hold.next();
     let mut waiting = api.stream("POST", "/v1/locks/a/acquire", r#"{"ttl_ms":500}"#);
     api.until_waiting("a", 1);
-    // For longer than the time to live, on the site's own clock.
+    // For longer than the time to live, on the clock of the site.
     let waited =
         || api.get("/v1/locks/a")["waiters"][0]["waited_ms"].as_str().unwrap().parse::<u64>().unwrap();
     eventually("it has waited for longer than that", || waited() >= 700);
@@ -331,7 +331,7 @@ fn a_session_that_is_opened_with_a_lock_begins_when_it_is_granted() {
 }
 
 #[test]
-fn clients_are_told_for_how_long_what_they_hold_is_safe_which_is_never_longer_than_the_lease_of_their_site() {
+fn clients_are_told_how_long_a_lock_is_safe_which_is_never_longer_than_the_lease_of_their_site() {
     let Some(api) = Api::start() else { return };
     let lease = meshlock_cluster::lease::Terms::default().length.micros() / 1000;
     let mut hold = api.stream("POST", "/v1/locks/a/hold", "");

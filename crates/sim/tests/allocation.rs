@@ -1,4 +1,4 @@
-//! Once a run is under way, no event allocates. Counts are exact and the same on every machine.
+//! In the steady state of a run no event allocates. Counts are exact and the same on every machine.
 
 use meshlock_protocol::{Cluster, Spec};
 use meshlock_sim::draw::Distribution;
@@ -6,7 +6,7 @@ use meshlock_sim::network::Delay;
 use meshlock_sim::settings::Load;
 use meshlock_sim::{Settings, Time, measure};
 
-/// The events of a run and the allocations it made.
+/// Returns the numbers of events and allocations of a run.
 fn allocations(spec: &Spec, settings: &Settings) -> (u64, u64) {
     let mut events = 0;
     let counted = allocation_counter::measure(|| {
@@ -15,7 +15,7 @@ fn allocations(spec: &Spec, settings: &Settings) -> (u64, u64) {
     (events, counted.count_total)
 }
 
-/// What may differ between two runs, whatever their length: a queue that the longer one had to double once more.
+/// Allowed difference between two runs of different lengths: the queue of the longer one may have doubled once more.
 const SLACK: u64 = 8;
 
 fn longer_runs_allocate_no_more(spec: &str, settings: &Settings) {

@@ -1,8 +1,8 @@
-//! What the registry says an entry costs under load, for every algorithm, against saturated runs.
+//! Compares the cost of an entry under load that the registry states with saturated runs, for every algorithm.
 //!
-//! The conditions, as `Costs::heavy` states them: every site asks again in the call in which it leaves, a message takes T,
-//! and a process stays inside for less than T. The runs draw nothing, so that they are the same everywhere. What a run
-//! counts is exact but for the messages of the entries at its two ends, hence [`EXACT`].
+//! The conditions, as `Costs::heavy` states them: every site requests again in the call in which it leaves, a message takes T,
+//! and a process stays inside for less than T. The runs use no random numbers, so they are the same everywhere. The counts are exact
+//! except for the messages of the first and last entries, hence [`EXACT`].
 
 use meshlock_protocol::registry::info::{Permits, Scale};
 use meshlock_protocol::registry::{ALL, AnyPlan};
@@ -11,7 +11,7 @@ use meshlock_sim::draw::Distribution;
 use meshlock_sim::settings::{Load, Rates};
 use meshlock_sim::{Settings, Time, measure};
 
-/// Of 5,000 entries those of N sites at either end are counted in part: less than this, relative.
+/// Relative error because the first and last entries of N sites, of 5,000 entries, are counted only in part.
 const EXACT: f64 = 0.005;
 
 /// How far the formula may be off with one permit, relative. Tree quorums: a site near the root chooses among paths of two
@@ -30,7 +30,7 @@ fn tolerance_for_many(name: &str) -> f64 {
     }
 }
 
-/// Every site always wants in; a process stays inside for `inside` T.
+/// Every site always requests; a process stays inside for `inside` T.
 fn saturated(sites: usize, permits: usize, inside: f64) -> Settings {
     let mut settings = Settings::new(Cluster { sites, permits });
     settings.load = Load::Saturated;
@@ -39,8 +39,8 @@ fn saturated(sites: usize, permits: usize, inside: f64) -> Settings {
     settings
 }
 
-/// Runs the algorithm, and gives messages per entry as measured and as stated: the mean over the sites, whose quorums may
-/// differ in size.
+/// Runs the algorithm, and returns the measured and the stated messages per entry: the mean over the sites, whose quorums may differ
+/// in size.
 fn messages_per_entry(name: &str, settings: &Settings) -> (f64, f64) {
     let spec: Spec = name.parse().expect("a registered name");
     let Cluster { sites, permits } = settings.cluster;
@@ -100,7 +100,7 @@ fn makkis_algorithm_costs_more_when_processes_stay_long_inside() {
 
 /// The other half of its text: a site that pauses asks the leader anew.
 #[test]
-fn delegated_requests_that_do_not_ride_cost_a_message_more() {
+fn delegated_requests_that_join_no_chain_cost_one_more_message() {
     for sites in [3, 7, 10, 13] {
         let mut settings = saturated(sites, 1, 1.0);
         (settings.load, settings.rates) = (Load::Closed, Rates::Same(1_000.0));

@@ -1,4 +1,4 @@
-//! The simulator against what is known in closed form, and against itself: the same seed gives the same run.
+//! Compares the simulator with results that are known in closed form, and with itself: the same seed gives the same run.
 
 use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::Permits;
@@ -30,7 +30,7 @@ fn ricart_agrawala_costs_two_messages_a_peer_at_any_load() {
 }
 
 #[test]
-fn one_site_of_a_kind_waits_a_round_trip_when_all_is_quiet() {
+fn a_lone_request_waits_for_one_round_trip() {
     let report = run("ricart-agrawala", &settings(10, Load::Open, 1e-5, 500));
     assert!((report.wait.p50 - 2.0).abs() < 1e-9, "{report:#?}");
     assert!((report.response.p50 - 2.0002).abs() < 1e-9, "{report:#?}");
@@ -39,7 +39,7 @@ fn one_site_of_a_kind_waits_a_round_trip_when_all_is_quiet() {
 #[test]
 fn under_saturation_one_message_delay_lies_between_two_entries() {
     let mut saturated = settings(10, Load::Saturated, 1.0, 5_000);
-    // Long enough that nobody enters again and again before the others' first requests have come.
+    // Long enough that no site enters repeatedly before the first requests of the others have arrived.
     saturated.inside = Distribution::Constant(Time::units(2.0));
     let report = run("suzuki-kasami", &saturated);
     assert!((report.sync_delay.p50 - 1.0).abs() < 1e-9, "{report:#?}");
@@ -76,7 +76,7 @@ fn the_same_seed_gives_the_same_report() {
 
 #[test]
 fn senders_and_receivers_pay_one_message_after_the_other() {
-    // Nine copies at 0.1 each, the last one arrives after 0.9 + 0.8, is taken in after 0.1; its reply takes 1.
+    // Nine copies take 0.1 each, the last one arrives after 0.9 + 0.8 and is received after 0.1; its reply takes 1.
     let mut costly = settings(10, Load::Open, 1e-5, 200);
     costly.delay = Delay::Same(Distribution::Constant(Time::units(0.8)));
     (costly.send_cost, costly.receive_cost) = (Time::units(0.1), Time::units(0.1));
@@ -85,7 +85,7 @@ fn senders_and_receivers_pay_one_message_after_the_other() {
 }
 
 #[test]
-fn sites_that_fail_and_come_back_disturb_no_algorithm_that_handles_it() {
+fn algorithms_that_handle_failures_survive_failures_and_recoveries() {
     for info in ALL.iter().filter(|info| info.failures.recovery) {
         let mut failing = settings(5, Load::Closed, 0.2, 2_000);
         let drawn = DrawnFaults { mean_time_to_failure: 500.0, mean_time_to_recovery: 20.0 };
@@ -97,7 +97,7 @@ fn sites_that_fail_and_come_back_disturb_no_algorithm_that_handles_it() {
 }
 
 #[test]
-fn a_network_that_splits_and_heals_is_survived_where_that_is_handled() {
+fn algorithms_that_handle_partitions_survive_them() {
     for info in ALL.iter().filter(|info| info.failures.partition) {
         let mut split = settings(5, Load::Closed, 0.2, 2_000);
         let away: SiteSet = [SiteId::new(1), SiteId::new(3)].into_iter().collect();

@@ -1,5 +1,5 @@
-//! Links that are cut and mended, networks that split and heal, sites that fail and come back: at given times and drawn
-//! from rates. Every run asserts that all who asked were served.
+//! Failures of links, partitions, and failures of sites, all with repair, at given times and at random rates. Every run asserts that
+//! all requests were served.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -38,16 +38,16 @@ fn link(one: usize, other: usize) -> Link {
     Link::between(site(one), site(other)).expect("two different sites")
 }
 
-/// Often enough that several links are cut at once.
+/// A rate at which several links are cut at once.
 fn frequent_cuts() -> FaultPlan {
     let cuts = DrawnOutages { mean_time_between: 5.0, mean_time_to_repair: 10.0 };
     FaultPlan { cuts: Some(cuts), ..FaultPlan::default() }
 }
 
-/// Follows every message from its sending to its arrival.
+/// Records every message from its sending to its arrival.
 #[derive(Default)]
 struct Channels {
-    /// What is on its way between two sites: when it was sent, and what it says.
+    /// Messages on their way between two sites: when each was sent, and its text.
     under_way: BTreeMap<(SiteId, SiteId), VecDeque<(Time, String)>>,
     arrivals: Vec<Time>,
     longest: Time,
@@ -71,13 +71,13 @@ impl Trace for Channels {
 }
 
 #[test]
-fn links_that_are_cut_and_mended_keep_every_algorithm_safe_and_everyone_served() {
+fn every_algorithm_survives_links_that_are_cut_and_repaired() {
     for spec in ALL.iter().flat_map(|info| info.specs()) {
         let parsed: Spec = spec.parse().expect("a registered name");
         for (load, seed) in [(Load::Open, 1), (Load::Closed, 2), (Load::Saturated, 3)] {
             let mut cut = settings(7, load, 0.1, 300);
             cut.delay = Delay::Same(Distribution::Uniform { least: Time::ZERO, most: Time::units(2.0) });
-            // Long enough inside that a run outlasts many cuts, also where whoever was last enters again for nothing.
+            // Processes stay inside so long that a run lasts for many cuts, even if the last site enters again without messages.
             cut.inside = Distribution::Exponential { mean: 1.0 };
             (cut.faults, cut.seed) = (frequent_cuts(), seed);
             if parsed.info.permits != Permits::One {
@@ -85,14 +85,14 @@ fn links_that_are_cut_and_mended_keep_every_algorithm_safe_and_everyone_served()
             }
             let mut channels = Channels::default();
             served_and_traced(spec, &cut, &mut channels);
-            // The longest of hundreds of messages has waited for a link, or no link was ever in the way.
+            // Of hundreds of messages at least one must have waited for a cut link.
             assert!(channels.longest > Time::units(2.0), "{spec}, {load:?}: {:?}", channels.longest);
         }
     }
 }
 
 #[test]
-fn what_is_sent_over_a_cut_link_arrives_when_the_link_is_mended() {
+fn a_message_over_a_cut_link_arrives_when_the_link_is_repaired() {
     let mut cut = settings(2, Load::Saturated, 1.0, 3);
     let at = |time, fault| (Time::units(time), fault);
     cut.faults.at = vec![at(0.0, FaultEvent::Cut(link(1, 0))), at(50.0, FaultEvent::Mend(link(0, 1)))];
@@ -103,7 +103,7 @@ fn what_is_sent_over_a_cut_link_arrives_when_the_link_is_mended() {
 }
 
 #[test]
-fn a_link_that_is_never_mended_is_refused() {
+fn a_link_that_is_never_repaired_is_rejected() {
     let mut cut = settings(3, Load::Closed, 0.2, 100);
     cut.faults.at = vec![
         (Time::units(5.0), FaultEvent::Cut(link(0, 2))),
@@ -116,7 +116,7 @@ fn a_link_that_is_never_mended_is_refused() {
 }
 
 #[test]
-fn sites_that_fail_while_links_are_cut_disturb_no_algorithm_that_handles_it() {
+fn algorithms_that_handle_failures_survive_them_while_links_are_cut() {
     for info in ALL.iter().filter(|info| info.failures.recovery) {
         for seed in 1..=5 {
             let mut failing = settings(5, Load::Closed, 0.2, 1_000);
@@ -129,7 +129,7 @@ fn sites_that_fail_while_links_are_cut_disturb_no_algorithm_that_handles_it() {
 }
 
 #[test]
-fn networks_that_split_at_random_are_survived_where_that_is_handled_and_refused_elsewhere() {
+fn algorithms_survive_random_partitions_or_reject_them() {
     let mut split = settings(5, Load::Closed, 0.2, 2_000);
     split.faults.splits = Some(DrawnOutages { mean_time_between: 60.0, mean_time_to_repair: 30.0 });
     for info in ALL {
@@ -141,7 +141,7 @@ fn networks_that_split_at_random_are_survived_where_that_is_handled_and_refused_
         for seed in 1..=10 {
             split.seed = seed;
             let report = served(info.name, &split);
-            // Both sides of every split are as likely to be any site's.
+            // Every site is on either side of a partition with the same probability.
             assert!(report.fairness.jain > 0.9, "{}: {:?}", info.name, report.fairness);
         }
     }
@@ -174,7 +174,7 @@ fn requests_arrive_at_the_same_rate_after_every_recovery() {
         served_and_traced(info.name, &failing, &mut requests);
         let time = requests.1.as_units();
         assert!(time < 60.0 * period, "{}: all of the run has failures in it: {time}", info.name);
-        // Of a Poisson stream the deviation is the square root of the number, here about 3 %.
+        // The standard deviation of a Poisson process is the square root of the number, here about 3 %.
         let expected = rate * time * (1.0 - down / period);
         let found = f64::from(requests.0[0]);
         assert!((found - expected).abs() < 4.0 * expected.sqrt(), "{}: {found}, not {expected}", info.name);

@@ -1,5 +1,5 @@
-//! Rules that are known to be wrong are caught: the run stops and says seed, time and what came before, and the same
-//! seed shows it again.
+//! Errors of printed algorithms are detected: the run stops and reports the seed, the time and the last events, and the same seed
+//! reproduces the violation.
 
 use meshlock_protocol::{Cluster, Spec};
 use meshlock_sim::draw::Distribution;
@@ -47,7 +47,7 @@ fn printed_ricart_agrawala_breaks_mutual_exclusion() {
 }
 
 #[test]
-fn a_violation_says_seed_time_and_the_last_events_and_its_seed_shows_it_again() {
+fn a_violation_reports_seed_time_and_last_events_and_its_seed_reproduces_it() {
     let settings = settings(10, Load::Closed, 7);
     let first = stopped("ricart-agrawala:text=printed", &settings);
     let Stopped::Violated { seed, time, ref last, .. } = first else { panic!("a violation, not a refusal") };

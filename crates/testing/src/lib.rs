@@ -2,18 +2,25 @@
 //!
 //! | file | subject |
 //! |---|---|
+//! | `alone.rs` | tests that measure their process, and so need one of their own |
+//! | `bounded.rs` | whole tests with a limit, and loops with a limited number of steps |
 //! | `wait.rs` | waits for a condition, a future, a thread or a descriptor |
 //! | `command.rs` | programs that are run to their end, and killed if that does not come |
 //! | `lines.rs` | what a program or a connection says, line by line |
 //! | `skip.rs` | tests that need root, a program or something of the kernel |
 //!
-//! No wait takes longer than [`WITHIN`]; what comes later panics with a message that says what was waited for.
+//! No wait takes longer than [`WITHIN`], and no whole test longer than [`TEST_LIMIT`]; what comes later panics with a message that says
+//! what was waited for.
 
+mod alone;
+mod bounded;
 mod command;
 mod lines;
 mod skip;
 mod wait;
 
+pub use alone::in_own_process;
+pub use bounded::{TEST_LIMIT, async_test, blocking_test, within_steps};
 pub use command::{BoundedChild, BoundedCommand};
 pub use lines::{Lines, read_to_end};
 pub use skip::{is_required, needs_program, needs_root, package_of, skip};

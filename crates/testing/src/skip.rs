@@ -19,6 +19,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("etcdctl", "etcd-client"),
     ("ip", "iproute2"),
     ("node", "nodejs"),
+    ("script", "bsdutils"),
 ];
 
 /// Whether every test must run.
@@ -49,7 +50,7 @@ fn note(log: &Path, test: &str, why: &str) {
 }
 
 /// Returns the name of the test that runs, after that of its program.
-fn test_name() -> String {
+pub(crate) fn test_name() -> String {
     let program = std::env::current_exe().ok();
     let program = program.as_deref().and_then(Path::file_stem).unwrap_or_default().to_string_lossy();
     // Cargo adds a hash.

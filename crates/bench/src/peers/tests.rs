@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use meshlock_testing::{in_time, skip};
+use meshlock_testing::{async_test, in_time, skip};
 
 use super::{etcd, redis, redlock, zookeeper};
 use crate::sides::PeerService;
@@ -26,37 +26,40 @@ async fn excludes(system: impl System) {
     assert!(many.unwrap() > 0.0);
 }
 
-#[tokio::test]
-async fn etcd_excludes_and_its_fences_grow() {
-    if is_there(PeerService::Etcd) {
-        excludes(etcd::Etcd::start().await.unwrap()).await;
-    }
+#[test]
+fn etcd_excludes_and_its_fences_grow() {
+    async_test(async {
+        if is_there(PeerService::Etcd) {
+            excludes(etcd::Etcd::start().await.unwrap()).await;
+        }
+    });
 }
 
-#[tokio::test]
-async fn redis_excludes_whether_polled_or_told() {
-    if is_there(PeerService::RedisPolling) {
-        excludes(redis::Redis::<false>::start().await.unwrap()).await;
-        excludes(redis::Redis::<true>::start().await.unwrap()).await;
-    }
+#[test]
+fn redis_excludes_whether_polled_or_told() {
+    async_test(async {
+        if is_there(PeerService::RedisPolling) {
+            excludes(redis::Redis::<false>::start().await.unwrap()).await;
+            excludes(redis::Redis::<true>::start().await.unwrap()).await;
+        }
+    });
 }
 
-#[tokio::test]
-async fn redlock_excludes() {
-    if is_there(PeerService::Redlock) {
-        excludes(redlock::Redlock::start().await.unwrap()).await;
-    }
+#[test]
+fn redlock_excludes() {
+    async_test(async {
+        if is_there(PeerService::Redlock) {
+            excludes(redlock::Redlock::start().await.unwrap()).await;
+        }
+    });
 }
 
-/// It brings a Java runtime, which is too much for `cargo xtask ci`: that sets the variable and says that
-/// `cargo xtask soak --only zookeeper` runs this.
-#[tokio::test]
-async fn zookeeper_excludes_and_its_fences_grow() {
-    let is_left_to_soak = std::env::var_os("MESHLOCK_WITHOUT_ZOOKEEPER").is_some();
-    if is_left_to_soak && !PeerService::ZooKeeper.is_installed() {
-        return;
-    }
-    if is_there(PeerService::ZooKeeper) {
-        excludes(zookeeper::ZooKeeper::start().await.unwrap()).await;
-    }
+/// `cargo xtask ci` leaves this test out by its name, because ZooKeeper brings a Java runtime. `cargo xtask soak --only zookeeper` runs it.
+#[test]
+fn zookeeper_excludes_and_its_fences_grow() {
+    async_test(async {
+        if is_there(PeerService::ZooKeeper) {
+            excludes(zookeeper::ZooKeeper::start().await.unwrap()).await;
+        }
+    });
 }

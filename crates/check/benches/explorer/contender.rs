@@ -1,4 +1,4 @@
-//! Who takes part, and the runs that are made in a process of their own.
+//! The contenders, and their runs in separate processes.
 
 use meshlock_check::{Bounds, Properties, Property, Report, Verdict, explore};
 use meshlock_protocol::algorithms::ricart_agrawala::RicartAgrawala;
@@ -13,7 +13,7 @@ use crate::peer::Peer;
 use crate::spin::{self, Order};
 use crate::{Subject, flat::Flat};
 
-/// One of those compared; the numbers are threads.
+/// A contender; the numbers are threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contender {
     /// This crate.
@@ -50,7 +50,7 @@ impl Contender {
         }
     }
 
-    /// Whether there is such a model, and what it needs is installed.
+    /// Returns whether the contender has this model and its programs are installed.
     pub(crate) fn can_run(self, subject: Subject) -> bool {
         match self {
             Contender::Ours(_) | Contender::Stateright(_) => true,
@@ -60,7 +60,7 @@ impl Contender {
     }
 }
 
-/// A run to make.
+/// A run of one contender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
     pub(crate) subject: Subject,
@@ -68,7 +68,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Two words for the command line.
+    /// Returns the run as two words for the command line.
     pub(crate) fn words(self) -> [String; 2] {
         [self.subject.name(), self.contender.name()]
     }
@@ -79,7 +79,7 @@ impl Task {
         Some(Task { subject, contender })
     }
 
-    /// Runs and prints how many states there are, what they take by the contender's own count, and what the process took.
+    /// Runs, and prints the number of states, their memory by the contender's own count, and the peak memory of the process.
     pub(crate) fn run(self) {
         let (states, memory) = match self.subject {
             Subject::LamportMutex(clock) if matches!(self.contender, Contender::StaterightFlat(_)) => {
@@ -121,7 +121,7 @@ impl Contender {
     }
 }
 
-/// How many states `stateright` counts, having found nothing wrong.
+/// Returns the number of states that `stateright` counts, and asserts that it found no violation.
 fn checked<M>(model: M, threads: usize) -> usize
 where
     M: Model + Send + Sync + 'static,

@@ -1,5 +1,5 @@
-//! The TLA+ model of Lamport's algorithm written for `stateright` as one flat value: the least that it can take there, with no
-//! memory of its own to a state and no sites' code in between.
+//! The TLA+ model of Lamport's algorithm written for `stateright` as one flat value: the fastest form that it allows, in which a
+//! state owns no memory and no code of sites is called.
 
 use stateright::{Model, Property};
 

@@ -1,10 +1,10 @@
 //! The explorer beside `stateright` and SPIN on the same models: `cargo bench -p meshlock-check`.
 //!
-//! Every contender visits every state of a model and checks mutual exclusion. Each run is a process of its own, so that its
-//! CPU time and its peak of memory are its own: this program starts itself again for the explorer and for `stateright`, and
+//! Every contender visits every state of a model and checks mutual exclusion. Each run is a separate process, so that its
+//! CPU time and peak memory can be measured: this program starts itself again for the explorer and for `stateright`, and
 //! compiles and starts the Promela models in `benches/peers` where `spin` and `gcc` are installed. The counts of
-//! states must be the same. Rates are states per second of CPU time, which other work on the machine hardly
-//! disturbs; times on the clock mean something on a quiet machine only, so the load is printed with them.
+//! states must be the same. Rates are states per second of CPU time, which hardly depends on other work of the machine;
+//! elapsed times are meaningful on an idle machine only, so the load is printed with them.
 //!
 //! `cargo bench -p meshlock-check -- WORD…` runs the rows that contain one of the words; `-- runs=5` repeats each row.
 
@@ -30,12 +30,12 @@ use std::process::Command;
 use contender::{Contender, Task};
 use measure::{Measured, load, measured};
 
-/// What all contenders run.
+/// A model that contenders explore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// The TLA+ model of Lamport's algorithm with three processes and clocks up to this.
     LamportMutex(u8),
-    /// Ricart and Agrawala's algorithm with three sites that enter so often.
+    /// Ricart and Agrawala's algorithm with three sites that each enter this many times.
     RicartAgrawala(u8),
 }
 
@@ -89,7 +89,7 @@ fn main() {
     }
 }
 
-/// The run with the least CPU time, with the least time on the clock of all.
+/// Returns the run with the least CPU time, with the least elapsed time of all runs.
 fn best_of(runs: usize, subject: Subject, contender: Contender) -> Measured {
     let once = |_| match contender {
         Contender::Spin(order) => spin::run(subject, order),

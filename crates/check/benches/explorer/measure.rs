@@ -1,4 +1,4 @@
-//! What a run took: the clock, the processor, the memory.
+//! Elapsed time, CPU time and memory of a run.
 
 use std::fs::read_to_string;
 use std::process::Command;
@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Measured {
     pub(crate) states: usize,
-    /// On the clock, the start of the process included.
+    /// Elapsed time, including the start of the process.
     pub(crate) wall: Duration,
-    /// Of all its threads, in the system too.
+    /// CPU time of all threads, in user and system mode.
     pub(crate) cpu: Duration,
-    /// The most memory that the process had, in bytes.
+    /// Peak memory of the process, in bytes.
     pub(crate) memory: f64,
-    /// What the contender itself says that its states take, in bytes.
+    /// Memory of the states as the contender itself counts it, in bytes.
     pub(crate) own_memory: Option<usize>,
 }
 
 impl Measured {
-    /// Over the rows; the last two columns say how many times the first row's time this one takes.
+    /// Header of the table. The last two columns are the times relative to the first row.
     pub(crate) const HEADER: &'static str = "contender                      states  clock s   CPU s  states/CPU s  bytes/state    own   CPU ×  clock ×";
 
-    /// One line of the table.
+    /// Returns one line of the table.
     pub(crate) fn row(&self, name: &str, first: Option<&Measured>) -> String {
         let (wall, cpu, states) = (self.wall.as_secs_f64(), self.cpu.as_secs_f64(), self.states as f64);
         let first = first.unwrap_or(self);
@@ -37,7 +37,7 @@ impl Measured {
     }
 }
 
-/// Runs a contender that prints `states own-memory peak-memory`, in bytes and 0 where it does not know.
+/// Runs a contender that prints `states own-memory peak-memory`, in bytes, with 0 for unknown.
 pub(crate) fn measured(command: &mut Command) -> Measured {
     let (output, wall, cpu) = timed(command);
     let numbers: Vec<usize> = output.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -45,7 +45,7 @@ pub(crate) fn measured(command: &mut Command) -> Measured {
     Measured { states, wall, cpu, memory: memory as f64, own_memory: (own > 0).then_some(own) }
 }
 
-/// What `command` prints, and what it took on the clock and of the processor.
+/// Runs `command`, and returns its output, elapsed time and CPU time.
 pub(crate) fn timed(command: &mut Command) -> (String, Duration, Duration) {
     let (start, before) = (Instant::now(), cpu_of_children());
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -54,17 +54,16 @@ pub(crate) fn timed(command: &mut Command) -> (String, Duration, Duration) {
     (String::from_utf8_lossy(&output.stdout).into_owned(), wall, cpu)
 }
 
-/// The CPU time of all processes that this one started and that have ended: two fields of `/proc/self/stat`, in hundredths of
-/// a second.
+/// Returns the CPU time of all child processes that have ended: two fields of `/proc/self/stat`, in hundredths of a second.
 fn cpu_of_children() -> Duration {
     let stat = read_to_string("/proc/self/stat").expect("a Linux machine");
-    // The name of the program, in brackets, may hold anything; what counts comes behind it.
+    // The name of the program, in brackets, may contain spaces; the numbers follow it.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks: u64 = fields[13..=14].iter().map(|field| field.parse::<u64>().expect("a number")).sum();
     Duration::from_millis(ticks * 10)
 }
 
-/// The most memory that this process has had, in bytes.
+/// Returns the peak memory of this process, in bytes.
 pub(crate) fn peak_memory() -> usize {
     let status = read_to_string("/proc/self/status").expect("a Linux machine");
     let line = status.lines().find(|line| line.starts_with("VmHWM")).expect("Linux tells it");
@@ -73,7 +72,7 @@ pub(crate) fn peak_memory() -> usize {
     kibibytes * 1024
 }
 
-/// How busy the machine is: the averages of the last one, five and fifteen minutes.
+/// Returns the load averages of the last one, five and fifteen minutes.
 pub(crate) fn load() -> String {
     let load = read_to_string("/proc/loadavg").expect("a Linux machine");
     load.split_whitespace().take(3).collect::<Vec<_>>().join(" ")

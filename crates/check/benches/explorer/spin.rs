@@ -1,4 +1,4 @@
-//! SPIN on the Promela models in `benches/peers`, compiled as its manual says for speed.
+//! SPIN on the Promela models in `benches/peers`, compiled for speed as its manual recommends.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::Subject;
 use crate::measure::{Measured, timed};
 
-/// In which order SPIN searches.
+/// The search order of SPIN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// As the explorer does.
+    /// Breadth first, like the explorer.
     Breadth,
-    /// Its default.
+    /// Depth first, which is its default.
     Depth,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn run(subject: Subject, order: Order) -> Measured {
     let breadth = (order == Order::Breadth).then_some("-DBFS");
     let flags = ["-O2", "-DSAFETY", "-DNOREDUCE", "-DMEMLIM=8000", "-o", "pan", "pan.c"];
     timed(Command::new("gcc").current_dir(&folder.0).args(breadth).args(flags));
-    // -E: a state that only the bound on clocks ends is no error.
+    // -E: a state without a successor because of the bound on clocks is no error.
     let mut search = Command::new(folder.0.join("pan"));
     search.current_dir(&folder.0).args(["-E", "-m1000", &format!("-w{slots}")]);
     let (output, wall, cpu) = timed(&mut search);
@@ -50,14 +50,14 @@ pub(crate) fn run(subject: Subject, order: Order) -> Measured {
     Measured { states, wall, cpu, memory: mebibytes * 1024.0 * 1024.0, own_memory: None }
 }
 
-/// The number in front of `words`, on the same line.
+/// Returns the number before `words` on the same line.
 fn number_before<T: FromStr>(output: &str, words: &str) -> T {
     let line = output.lines().find(|line| line.contains(words));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
     number.unwrap_or_else(|| panic!("SPIN says nothing of {words}: {output}"))
 }
 
-/// A folder of its own, gone at the end.
+/// A temporary directory, which is removed when this is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -72,7 +72,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is left to the system.
+        // It is a temporary directory: the system removes it at last.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

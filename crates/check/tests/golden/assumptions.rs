@@ -1,4 +1,4 @@
-//! What algorithms really need of the network.
+//! The assumptions about the network that algorithms really need.
 
 use meshlock_check::assumptions::{Assumption, Weakening, weaken};
 use meshlock_check::{Bounds, Property};
@@ -10,7 +10,7 @@ fn weakened(spec: &str) -> Vec<Weakening> {
     weaken(&spec, &limits, |_, _| {}).expect("two and three sites")
 }
 
-/// The assumptions without which a small run breaks, what breaks there, and after how many steps.
+/// Returns the assumptions without which a small run violates a property, each with the property and the number of steps.
 fn needed(weakenings: &[Weakening]) -> Vec<(Assumption, Property, usize)> {
     let broken = weakenings.iter().filter_map(|weakening| Some((weakening.assumption, weakening.broken()?)));
     broken
@@ -22,7 +22,7 @@ fn needed(weakenings: &[Weakening]) -> Vec<(Assumption, Property, usize)> {
 }
 
 #[test]
-fn lamport_needs_order_and_reliability_and_that_nobody_fails() {
+fn lamport_needs_fifo_reliable_channels_and_no_failures() {
     let weakenings = weakened("lamport");
     assert_eq!(weakenings.len(), Assumption::ALL.len());
     let needs: Vec<Assumption> = needed(&weakenings).iter().map(|need| need.0).collect();
@@ -31,7 +31,7 @@ fn lamport_needs_order_and_reliability_and_that_nobody_fails() {
 }
 
 #[test]
-fn suzuki_kasami_does_without_order_but_not_without_reliability() {
+fn suzuki_kasami_needs_reliable_channels_but_no_fifo() {
     let weakenings = weakened("suzuki-kasami");
     let needs = needed(&weakenings);
     assert!(!needs.iter().any(|need| need.0 == Assumption::Order), "{needs:?}");

@@ -1,5 +1,4 @@
-//! Every interleaving of small runs of `singhal-heuristic`, with golden state counts: a change of the algorithm that changes
-//! what can happen changes them.
+//! Every interleaving of small runs of `singhal-heuristic`, with golden state counts, which change with the algorithm.
 
 use meshlock_check::{Bounds, Report, Verdict, explore};
 use meshlock_protocol::algorithms::singhal_heuristic::SinghalHeuristic;
@@ -7,7 +6,7 @@ use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::Delivery;
 use meshlock_protocol::{Described, Holders, SiteId};
 
-/// Without order, with site `holder` inside at the start.
+/// Bounds for unordered channels, with site `holder` inside at the start.
 fn bounds(sites: usize, entries: u8, holder: Option<usize>) -> Bounds {
     let mut bounds = Bounds { delivery: Delivery::Unordered, ..crate::bounds(sites, entries) };
     bounds.holders = Holders::new(bounds.cluster, holder.map(SiteId::new)).expect("a site of the cluster");
@@ -26,7 +25,7 @@ fn assert_holds(report: &Report, states: usize) {
     assert_eq!((&report.verdict, report.states), (&Verdict::Holds, states));
 }
 
-/// The path is the one that the algorithm's own scenario test of the printed text retells.
+/// The path is the same as in the algorithm's scenario test of the printed text.
 #[test]
 fn as_printed_it_deadlocks_with_three_sites_even_over_fifo_channels() {
     let report = explored(&crate::bounds(3, 2), &[("text", "printed")]);

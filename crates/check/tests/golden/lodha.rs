@@ -1,4 +1,4 @@
-//! What `lodha-kshemkalyani` needs, and what its printed text does.
+//! The assumptions of `lodha-kshemkalyani`, and the errors of its printed text.
 
 use meshlock_check::{Bounds, Report, Verdict, explore};
 use meshlock_protocol::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
@@ -27,7 +27,7 @@ fn lodha_kshemkalyani_needs_fifo() {
     assert_ne!(explored::<LodhaKshemkalyani>(&bounds, &[]).verdict, Verdict::Holds);
 }
 
-/// The path is the one that the algorithm's own scenario test of the printed text retells.
+/// The path is the same as in the algorithm's scenario test of the printed text.
 #[test]
 fn lodha_kshemkalyani_as_printed_deadlocks_with_three_sites_that_ask_once() {
     let report = explored::<LodhaKshemkalyani>(&bounds(3, 1, None), &[("text", "printed")]);

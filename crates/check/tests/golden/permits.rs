@@ -1,5 +1,5 @@
-//! The algorithms for K permits in what the matrix leaves out: several holders at the start who may return, as many permits as
-//! sites. Every interleaving of small runs, over channels that keep no order, with golden state counts.
+//! The algorithms for K permits in cases that the matrix leaves out: several holders at the start that may request again, and as many
+//! permits as sites. Every interleaving of small runs over unordered channels, with golden state counts.
 
 use meshlock_check::{Verdict, explore_spec};
 use meshlock_protocol::Spec;

@@ -1,5 +1,5 @@
-//! The quorum algorithms, explored: every interleaving of a few sites, with golden state counts (a count that changes means
-//! that the algorithm changed; say in the commit why), and the dearest schedules.
+//! The quorum algorithms: every interleaving of a few sites, with golden state counts (if a count changes, the algorithm has changed;
+//! say why in the commit), and the most expensive schedules.
 
 use foldhash::quality::FixedState;
 use meshlock_check::{Bounds, Report, Verdict, explore_spec};
@@ -13,7 +13,7 @@ fn report(spec: &str, bounds: Bounds) -> Report {
     explore_spec(&spec, &bounds)
 }
 
-/// How many states there are, if all is well.
+/// Returns the number of states, and asserts that there is no violation.
 fn states(spec: &str, bounds: Bounds) -> usize {
     let report = report(spec, bounds);
     assert_eq!(report.verdict, Verdict::Holds, "{spec}: {:#?}", report.path);
@@ -43,11 +43,11 @@ fn as_printed_three_sites_deadlock_after_seven_steps() {
     assert_eq!(found.path.len(), 7);
 }
 
-/// A state and who has still to ask.
+/// A state, and the sites that have not requested yet.
 type Key = (u64, u64, SiteSet);
 
-/// The most messages that any schedule sends until each of `to_ask` has been in once: the longest way through the graph of
-/// states, which has no cycles.
+/// Returns the most messages that any schedule sends until each of `to_ask` has entered once: the longest path in the graph of states,
+/// which has no cycles.
 fn dearest(world: &World<AnySite>, to_ask: &SiteSet, known: &mut FxHashMap<Key, u64>) -> u64 {
     let hash = |seed| world.hash_future(Delivery::Fifo, &FixedState::with_seed(seed));
     let key = (hash(1), hash(2), to_ask.clone());
@@ -73,7 +73,7 @@ fn dearest(world: &World<AnySite>, to_ask: &SiteSet, known: &mut FxHashMap<Key, 
 /// Reference: chapter 9, section 9.8.1: "the maximum number of messages required per CS execution in this case is 5√N".
 /// Found are at most 4.5(k−1) an entry, with four sites; alone it is 3(k−1).
 #[test]
-fn the_dearest_schedules_cost_up_to_half_as_much_again_as_lone_requests() {
+fn the_most_expensive_schedules_cost_up_to_one_and_a_half_times_lone_requests() {
     let dearest = |spec: &str, sites, asking| {
         let spec: Spec = spec.parse().expect("a registered name");
         let world = World::new(Cluster::of(sites), &spec.values, &Holders::none());

@@ -1,5 +1,5 @@
-//! Sanders' theorem, by exploration: which information structures exclude, and that the algorithm over them is
-//! served, with and without failures.
+//! Sanders' theorem, by exploration: which information structures guarantee exclusion, and that the algorithm over them serves every
+//! request, with and without failures.
 
 use meshlock_check::theorem::{STRUCTURES, judge, structure};
 use meshlock_check::{Bounds, Report, Verdict, explore};
@@ -38,7 +38,7 @@ fn the_same_structures_exclude_and_serve_everyone_under_the_rules_of_section_5()
     assert_eq!(theorem_and_machine_agree("fail"), (297, 1_541_028));
 }
 
-/// How many states there are, if all is well.
+/// Returns the number of states, and asserts that there is no violation.
 fn states(bounds: &Bounds, structure: &str, deadlock: &str) -> usize {
     let report = explored(bounds, &[("structure", structure), ("deadlock", deadlock)]);
     assert_eq!(report.verdict, Verdict::Holds, "{structure}, {deadlock}: {:?}", report.path);
@@ -72,7 +72,7 @@ fn local_recovery_holds_whichever_sites_fail_and_whenever_they_do() {
     assert_eq!(states(&unordered, "central", "fail"), 3644);
     assert_eq!(states(&unordered, "figure-4", "fail"), 52_557);
     assert_eq!(states(&unordered, "grid", "yield"), 45_223);
-    // Site 0 asks 1 without need, and relies on it once 2 has failed.
+    // Site 0 asks site 1 although it need not, and relies on it once site 2 has failed.
     assert_eq!(states(&unordered, "0.2+1/1.2/2", "fail"), 27_791);
     let two = Bounds { crashes: 2, ..unordered };
     assert_eq!(states(&two, "central", "fail"), 18_567);

@@ -1,11 +1,11 @@
-//! The plain permission and token algorithms, explored: every interleaving of a few sites, with golden state counts. A count
-//! that changes means that the algorithm changed; say in the commit why.
+//! The plain permission and token algorithms: every interleaving of a few sites, with golden state counts. If a count changes, the
+//! algorithm has changed; say why in the commit.
 
 use meshlock_check::{Report, Verdict, explore_spec};
 use meshlock_protocol::world::Delivery;
 use meshlock_protocol::{Holders, SiteId, Spec};
 
-/// `sites` that ask `entries` times each, with `holder` inside at the start.
+/// Explores `sites` that request `entries` times each, with `holder` inside at the start.
 fn report(spec: &str, sites: usize, entries: u8, delivery: Delivery, holder: Option<usize>) -> Report {
     let mut bounds = crate::bounds(sites, entries);
     bounds.delivery = delivery;
@@ -14,7 +14,7 @@ fn report(spec: &str, sites: usize, entries: u8, delivery: Delivery, holder: Opt
     explore_spec(&spec, &bounds)
 }
 
-/// How many states there are with nobody inside at the start, and with each of `holders` inside, if all is well.
+/// Returns the numbers of states with nobody inside at the start, and with each of `holders` inside. Asserts that there is no violation.
 fn states<const RUNS: usize>(
     spec: &str,
     sites: usize,

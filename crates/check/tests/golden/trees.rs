@@ -1,5 +1,5 @@
-//! Every interleaving of small runs of the algorithms whose requests travel along trees, with golden state counts: a
-//! change of an algorithm that changes what can happen changes them.
+//! Every interleaving of small runs of the algorithms whose requests travel along trees, with golden state counts, which change with
+//! the algorithm.
 
 use meshlock_check::{Bounds, Report, Verdict, explore_spec};
 use meshlock_protocol::world::{Delivery, Violation};
@@ -10,12 +10,12 @@ fn explored(spec: &str, bounds: &Bounds) -> Report {
     explore_spec(&spec, bounds)
 }
 
-/// `sites` that ask `entries` times each, over channels that keep no order.
+/// Bounds for `sites` that request `entries` times each, over unordered channels.
 fn unordered(sites: usize, entries: u8) -> Bounds {
     Bounds { delivery: Delivery::Unordered, ..crate::bounds(sites, entries) }
 }
 
-/// The same, and these sites are inside at the start.
+/// The same with these sites inside at the start.
 fn held(bounds: Bounds, holders: &[usize]) -> Bounds {
     let sites = holders.iter().map(|&site| SiteId::new(site));
     Bounds { holders: Holders::new(bounds.cluster, sites).expect("holders within the cluster"), ..bounds }
@@ -26,7 +26,7 @@ fn assert_holds(spec: &str, bounds: &Bounds, states: usize) {
     assert_eq!((report.verdict, report.states), (Verdict::Holds, states), "{spec} within {bounds:?}");
 }
 
-/// The same, over FIFO channels, and so many times a site fails; failed sites come back.
+/// Bounds for `sites` over FIFO channels, with up to this many failures; failed sites recover.
 fn failing(sites: usize, entries: u8, crashes: u8) -> Bounds {
     Bounds { crashes, recoveries: true, ..crate::bounds(sites, entries) }
 }
@@ -42,7 +42,7 @@ fn raymond_recovers_when_neighbours_fail_together_or_a_site_fails_again_while_it
     assert_holds("raymond", &failing(2, 1, 3), 11_850);
 }
 
-/// `sites` that ask `entries` times each for one of `permits`, over FIFO channels.
+/// Bounds for `sites` that request one of `permits` `entries` times each, over FIFO channels.
 fn permits(sites: usize, entries: u8, permits: usize) -> Bounds {
     let mut bounds = crate::bounds(sites, entries);
     bounds.cluster.permits = permits;
@@ -67,7 +67,7 @@ fn bulgannawar_vaidya_holds_whoever_is_inside_at_the_start() {
 }
 
 #[test]
-fn bulgannawar_vaidya_as_printed_sends_a_request_home_so_that_its_sender_waits_for_ever() {
+fn bulgannawar_vaidya_as_printed_sends_a_request_back_so_that_its_sender_waits_for_ever() {
     let report = explored("bulgannawar-vaidya:inform=1,text=printed", &permits(3, 2, 1));
     let home = SiteId::new(0);
     assert!(matches!(report.verdict, Verdict::Violated(Violation::Refused { site, .. }) if site == home));

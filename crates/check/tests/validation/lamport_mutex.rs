@@ -35,14 +35,14 @@ pub(crate) struct LamportMutex {
     inside: bool,
 }
 
-/// What the processes send.
+/// The messages of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Message {
-    /// From a process that wants in: its clock.
+    /// Sent by a process that requests: its clock.
     Req(u8),
-    /// To whoever requested.
+    /// Sent to a process that has requested.
     Ack,
-    /// From a process that leaves.
+    /// Sent by a process that leaves.
     Rel,
 }
 
@@ -152,7 +152,7 @@ impl Described for LamportMutex {
 }
 
 impl Algorithm for LamportMutex {
-    /// How many processes there are, and the constraint on their clocks.
+    /// The number of processes, and the constraint on their clocks.
     type Plan = (usize, u8);
 
     fn info(&self) -> &'static Info {
@@ -200,7 +200,7 @@ impl Algorithm for LamportMutex {
 
 const MESSAGES: Formula = Formula::new("3(N−1)", |scale| 3.0 * (scale.sites - 1) as f64);
 
-/// Three processes that ask again and again, as in the module: its invariants, and that nothing gets stuck.
+/// Bounds for three processes that request repeatedly, as in the module, and the properties: its invariants, and no deadlock.
 pub(crate) fn bounds() -> Bounds {
     let properties = [Property::Exclusion, Property::Deadlock, Property::Invariants, Property::Refusals];
     Bounds::new(3, 0).endless().checking(properties.into_iter().collect::<Properties>())

@@ -1,4 +1,4 @@
-//! Starvation, shown on a toy: a server that serves in the order of asking starves nobody, one that always prefers the smallest
+//! Starvation in a small model: a server that serves requests in their order starves no site; one that always prefers the smallest
 //! site does.
 
 use meshlock_check::{Bounds, Verdict};
@@ -6,7 +6,7 @@ use meshlock_check::{Bounds, Verdict};
 use crate::toy::explored;
 
 #[test]
-fn a_server_that_serves_in_the_order_of_asking_starves_nobody_although_its_graph_is_full_of_cycles() {
+fn a_server_that_serves_in_order_starves_no_site_although_its_graph_has_cycles() {
     let report = explored(&[], &Bounds::new(3, 1).endless());
     assert_eq!(report.verdict, Verdict::Holds);
     assert!(report.edges > report.states, "sites that ask for ever go round");
@@ -23,7 +23,7 @@ fn a_server_that_prefers_the_smallest_site_starves_a_larger_one() {
 }
 
 #[test]
-fn a_bounded_number_of_requests_starves_nobody_whoever_is_preferred() {
+fn with_a_bounded_number_of_requests_no_preference_starves_a_site() {
     let report = explored(&[("fair", "no")], &Bounds::new(3, 2));
     assert_eq!(report.verdict, Verdict::Holds);
     assert_eq!(

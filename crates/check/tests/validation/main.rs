@@ -1,5 +1,5 @@
-//! The explorer against others: TLC's published counts, `stateright`, itself on another number of threads and with less memory,
-//! and a toy that starves if it should.
+//! Validates the explorer: against TLC's published counts, against `stateright`, against itself with other numbers of threads and less
+//! memory, and with a small model in which a site starves.
 
 mod lamport_mutex;
 mod liveness;

@@ -1,7 +1,7 @@
-//! The same sites as a model of `stateright`: a second host, written without the explorer's table, packing and store.
+//! The same sites as a model of `stateright`, written without the explorer's table, packing and store.
 //!
-//! A state is what the sites, the processes and the channels are; a step is one call of a site. Whether `stateright` reaches as
-//! many states by as many steps as the explorer is the test.
+//! A state consists of the sites, the processes and the channels; a step is one call of a site. `stateright` must reach as many states
+//! by as many steps as the explorer.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash};
@@ -13,7 +13,7 @@ use meshlock_protocol::world::Delivery;
 use meshlock_protocol::{Algorithm, Effect, Outbox, Phase, SiteId};
 use stateright::{Model, Property};
 
-/// What to run. Failures, losses and duplicates are not part of it.
+/// The model. It has no failures, losses or duplicates.
 pub(crate) struct Peer<A: Algorithm> {
     pub(crate) bounds: Bounds,
     /// All sites at the start.
@@ -29,14 +29,14 @@ pub(crate) struct Post<A> {
     timers: u8,
 }
 
-/// Everything at one moment. A channel is there only while something is on its way in it.
+/// A state. It contains a channel only while a message is on its way in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Moment<A: Algorithm> {
     posts: Vec<Post<A>>,
     channels: BTreeMap<(SiteId, SiteId), Vec<A::Message>>,
 }
 
-/// One thing that can happen.
+/// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Deliver { from: SiteId, to: SiteId, nth: usize },
@@ -68,7 +68,7 @@ impl<A: Algorithm> Peer<A> {
                     let channel = moment.channels.entry((site, to)).or_default();
                     channel.push(message);
                     if self.bounds.delivery == Delivery::Unordered {
-                        // Without an order a channel is a bag: any order will do, as long as it is always the same.
+                        // An unordered channel is a multiset, which is kept in one canonical order.
                         channel.sort_by_key(|message| FixedState::with_seed(1).hash_one(message));
                     }
                 }
@@ -94,7 +94,7 @@ impl<A: Algorithm> Moment<A> {
         self.posts.iter().filter(|post| post.phase == Phase::Executing).count() <= permits
     }
 
-    /// Nothing happens by itself, and somebody waits.
+    /// Returns whether this is a deadlock: no message or timer is left, no site is inside, and a site waits.
     fn is_stuck(&self) -> bool {
         let idle = |post: &Post<A>| post.phase != Phase::Executing && post.timers == 0;
         self.channels.is_empty()
@@ -173,7 +173,7 @@ impl<A: Algorithm> Model for Peer<A> {
         Some(next)
     }
 
-    /// One property only: `stateright` then stops at the first state that breaks it, which is a nearest one.
+    /// Checks one property only, so that `stateright` stops at the first violation, which has the smallest depth.
     fn properties(&self) -> Vec<Property<Self>> {
         vec![Property::always("safe and not stuck", |peer: &Self, moment: &Moment<A>| {
             moment.is_safe(peer.bounds.cluster.permits) && !moment.is_stuck()

@@ -1,5 +1,5 @@
-//! `stateright` explores the same sites: it must reach as many states, by as many steps, as deep; and where a published text
-//! is wrong, it must find that after as many steps.
+//! `stateright` explores the same sites: it must reach as many states by as many steps with the same depth, and find the errors of
+//! published texts after as many steps.
 
 use meshlock_check::{Bounds, Properties, Property, Report, Verdict, explore};
 use meshlock_protocol::algorithms::carvalho_roucairol::CarvalhoRoucairol;
@@ -18,7 +18,7 @@ use stateright::{Checker, Model};
 use crate::lamport_mutex::{self, LamportMutex};
 use crate::peer::Peer;
 
-/// What `stateright` checks too. Fences would add their own knowledge to the states.
+/// Limits `bounds` to the properties that `stateright` checks too. Fences would add states.
 fn plain(bounds: Bounds) -> Bounds {
     bounds.checking([Property::Exclusion, Property::Deadlock].into_iter().collect::<Properties>())
 }
@@ -36,12 +36,12 @@ fn agreed<A: Algorithm + Described>(bounds: &Bounds, values: &Values) {
     let theirs = Peer::<A>::new(bounds, values).checker().spawn_bfs().join();
     theirs.assert_properties();
     let Report { states, edges, depth, .. } = ours;
-    // It counts every state that a step leads to and the first one, and calls the first one's depth 1.
+    // It counts the first state and one for each step, and the depth of the first state is 1.
     let counts = (theirs.unique_state_count(), theirs.state_count() - 1, theirs.max_depth() - 1);
     assert_eq!((states, edges, depth), counts, "{}", values.info().name);
 }
 
-/// How many steps both need to what is wrong.
+/// Returns the violation and the number of steps to it, and asserts that both find the same.
 fn refuted<A: Algorithm + Described>(bounds: &Bounds, spec: &str) -> (Verdict, usize) {
     let values = values::<A>(spec);
     let ours = explore::<A>(bounds, &values).expect("bounds that fit");
@@ -86,14 +86,14 @@ fn stateright_agrees_with_several_permits_and_with_holders() {
     agreed_on::<SuzukiKasami>("suzuki-kasami", held);
 }
 
-/// With timers and a constraint; with clocks up to 6 it would take `stateright` longer than a test should.
+/// A model with timers and a constraint. With clocks up to 6, `stateright` would take too long for a test.
 #[test]
 fn stateright_agrees_on_the_tla_model_with_smaller_clocks() {
     agreed::<LamportMutex>(&lamport_mutex::bounds(), &lamport_mutex::most_clock(4));
 }
 
 #[test]
-fn stateright_finds_what_is_wrong_with_published_texts_after_as_many_steps() {
+fn stateright_finds_the_errors_of_published_texts_after_as_many_steps() {
     let stuck = |site: usize| Verdict::Deadlock(vec![SiteId::new(site)]);
     let two_inside = Verdict::Violated(Violation::TooManyInside { inside: 2, permits: 1 });
     let printed = refuted::<RicartAgrawala>(&plain(Bounds::new(2, 3)), "ricart-agrawala:text=printed");

@@ -1,4 +1,4 @@
-//! The number of threads changes nothing but the time: neither what is counted nor what is found, nor the path to it.
+//! The number of threads changes neither the counts nor the violations nor the paths to them.
 
 use meshlock_check::{Bounds, Report, Verdict, explore_spec};
 use meshlock_protocol::Spec;
@@ -12,7 +12,7 @@ fn on_threads(threads: usize, spec: &Spec, bounds: &Bounds) -> Report {
     })
 }
 
-/// The same on one, two and three threads; gives back the one report.
+/// Explores with one, two and three threads, asserts that the reports are equal, and returns one.
 fn same_on_all(spec: &str, bounds: &Bounds) -> Report {
     let spec: Spec = spec.parse().expect("a registered name");
     let told = |report: &Report| {

@@ -1,5 +1,6 @@
-//! A server with a queue: a toy whose state is bounded even if its sites ask for ever. Served in the order of asking or by who is
-//! smallest; and after so many entries, perhaps, the server and a site talk on, for a long time or for ever.
+//! A small model: a server with a queue, whose state is bounded even if its sites request for ever. It serves requests in their order,
+//! or the smallest site first. Optionally, after a number of entries, the server and a site exchange messages for a long time or for
+//! ever.
 
 use meshlock_check::{Bounds, Report, explore};
 use meshlock_protocol::registry::info::{
@@ -15,21 +16,21 @@ fn server() -> SiteId {
     SiteId::new(0)
 }
 
-/// Site 0 keeps the queue; the others ask it.
+/// Site 0 is the server; the others send it requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Toy {
     me: SiteId,
     fair: bool,
     phase: Phase,
-    /// At the server: who waits, in the order of asking, and whether someone is inside.
+    /// At the server: the sites that wait, in the order of their requests, and whether a site is inside.
     queue: Vec<SiteId>,
     busy: bool,
-    /// At the server: after how many entries of others it sends an echo, and with what number.
+    /// At the server: after how many entries it sends an echo, and with which number.
     silence: u8,
     echo: u16,
 }
 
-/// The number of an echo that never fades.
+/// The number of an echo that never ends.
 const FOR_EVER: u16 = u16::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +38,7 @@ enum Word {
     Ask,
     Go,
     Done,
-    /// Is sent back with one less, down to nothing.
+    /// Is sent back with a number smaller by one, down to zero.
     Echo(u16),
 }
 
@@ -180,7 +181,7 @@ impl Algorithm for Toy {
     }
 }
 
-/// What there is to see of a toy with these options.
+/// Explores the model with these options.
 pub(crate) fn explored(options: &[(&str, &str)], bounds: &Bounds) -> Report {
     let mut values = Values::defaults(&Toy::INFO);
     for (name, value) in options {

@@ -88,7 +88,7 @@ fn lease_terms_and_rules_are_taken_over() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_file_line_and_key() {
+fn errors_name_their_file_line_and_key() {
     let two = "sites = [{ name = 'a', address = 'a:1' }, { name = 'b', address = 'b:1' }]\n";
     for (text, says) in [
         (

@@ -15,7 +15,7 @@ use crate::network::Network;
 use crate::session::Session;
 use crate::site::{Files, Process};
 
-/// The leases: as short as elections allow.
+/// Lease terms: as short as elections allow.
 pub(crate) const TERMS: Terms = Terms {
     length: Span::from_millis(1800),
     drift: Drift::from_ppm(1000),
@@ -23,7 +23,7 @@ pub(crate) const TERMS: Terms = Terms {
     renew_every: Span::from_millis(250),
 };
 
-/// A site that is well answers at once.
+/// How long to wait for a status: a healthy site answers at once.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// The names of sites, as [`Files`] gives them.
@@ -37,17 +37,17 @@ pub(crate) struct Setting {
     pub(crate) terms: Terms,
 }
 
-/// With certificates.
+/// Sites that authenticate each other with certificates.
 pub(crate) const fn tls(algorithm: &'static str) -> Setting {
     Setting { tls: true, algorithm, terms: TERMS }
 }
 
-/// On a network that is trusted.
+/// Sites without TLS.
 pub(crate) const fn plain(algorithm: &'static str) -> Setting {
     Setting { tls: false, algorithm, terms: TERMS }
 }
 
-/// Running sites. When this is dropped they are killed, and then their namespaces go.
+/// Running sites. Dropping this kills them and then removes their namespaces.
 pub(crate) struct Cluster {
     sites: Vec<Option<Process>>,
     files: Files,
@@ -55,13 +55,13 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts so many sites, and waits until all take part.
+    /// Starts this many sites and waits until all are members.
     pub(crate) fn start(network: Network, sites: usize, setting: Setting) -> Self {
         let cluster = Cluster::prepare(network, sites, setting);
         cluster.begin()
     }
 
-    /// Only their files.
+    /// Writes the configuration files, and starts nothing.
     pub(crate) fn prepare(network: Network, sites: usize, setting: Setting) -> Self {
         let addresses: Vec<_> = (0..sites).map(|site| network.address(site)).collect();
         let Setting { tls, algorithm, terms } = setting;
@@ -76,7 +76,7 @@ impl Cluster {
         Cluster { sites: (0..sites).map(|_| None).collect(), files, network }
     }
 
-    /// Starts them all.
+    /// Starts all sites and waits until all are members.
     pub(crate) fn begin(mut self) -> Self {
         for site in 0..self.sites.len() {
             self.start_site(site);
@@ -93,12 +93,12 @@ impl Cluster {
         self.home().join(format!("{}.sock", NAMES[site]))
     }
 
-    /// The directory that a site keeps its state in.
+    /// Returns the data directory of a site.
     pub(crate) fn data(&self, site: usize) -> PathBuf {
         self.home().join(format!("data-{}", NAMES[site]))
     }
 
-    /// What a site has to say.
+    /// Returns the log of a site.
     pub(crate) fn log(&self, site: usize) -> String {
         std::fs::read_to_string(self.home().join(format!("{}.log", NAMES[site]))).unwrap_or_default()
     }
@@ -111,20 +111,20 @@ impl Cluster {
         self.sites[site] = Some(Process::start(command, log));
     }
 
-    /// Waits until a site that was started says that it is ready.
+    /// Waits until a site that was started prints that it is ready.
     pub(crate) fn until_ready(&self, site: usize) {
         let line = self.sites[site].as_ref().unwrap().line();
         assert!(line.starts_with(&format!("{} is ready", NAMES[site])), "{line}");
     }
 
-    /// Kills a site; it does not run any more when this returns.
+    /// Kills a site and waits until its process has ended.
     pub(crate) fn kill(&mut self, site: usize) {
         let mut process = self.sites[site].take().unwrap();
         process.signal(Signal::KILL);
         process.end();
     }
 
-    /// Tells a site to stop in order.
+    /// Asks a site to stop (SIGTERM) and waits until it has.
     pub(crate) fn terminate(&mut self, site: usize) {
         let mut process = self.sites[site].take().unwrap();
         process.signal(Signal::TERM);
@@ -135,17 +135,17 @@ impl Cluster {
         self.sites[site].as_ref().unwrap().signal(signal);
     }
 
-    /// The sites that run.
+    /// Returns the sites that are running.
     pub(crate) fn running(&self) -> Vec<usize> {
         (0..self.sites.len()).filter(|&site| self.sites[site].is_some()).collect()
     }
 
-    /// All sites but some.
+    /// Returns all sites except `some`.
     pub(crate) fn all_but(&self, some: &[usize]) -> Vec<usize> {
         (0..self.sites.len()).filter(|site| !some.contains(site)).collect()
     }
 
-    /// How a site is; none if it does not answer.
+    /// Returns the status of a site; `None` if it does not answer.
     pub(crate) fn status(&self, site: usize) -> Option<Status> {
         let end = Instant::now() + ANSWER_WITHIN;
         let socket = self.socket(site);
@@ -153,20 +153,20 @@ impl Cluster {
         session.and_then(|mut session| session.status(ANSWER_WITHIN)).ok()
     }
 
-    /// Waits until a site says that it is as wanted.
+    /// Waits until the status of a site satisfies `wanted`, and returns it.
     pub(crate) fn until(&self, site: usize, what: &str, wanted: impl Fn(&Status) -> bool) -> Status {
         let what = format!("{} says: {what}", NAMES[site]);
         eventually_some(&what, || self.status(site).filter(&wanted))
     }
 
-    /// Waits until one of those that run takes part, and is as wanted.
+    /// Waits until one of the running sites is a member and its status satisfies `wanted`.
     pub(crate) fn until_some(&self, what: &str, wanted: impl Fn(&Status) -> bool) {
         let is_so =
             |&site: &usize| self.status(site).is_some_and(|status| takes_part(&status) && wanted(&status));
         eventually(what, || self.running().iter().any(is_so));
     }
 
-    /// Waits until all that run take part in one view, and know who leads.
+    /// Waits until all running sites are members of one view and know the leader.
     pub(crate) fn until_all_take_part(&self) {
         let running = self.running();
         for &site in &running {
@@ -176,7 +176,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until a site's view has none of `gone`, and it takes part in it.
+    /// Waits until a site is a member of a view that contains none of `gone`.
     pub(crate) fn until_without(&self, site: usize, gone: &[usize]) {
         let is_gone = |member: &str| gone.iter().any(|&site| NAMES[site] == member);
         self.until(site, &format!("takes part in a view without {gone:?}"), |status| {
@@ -184,12 +184,12 @@ impl Cluster {
         });
     }
 
-    /// Waits until a site has no lease any more.
+    /// Waits until a site's lease has ended.
     pub(crate) fn until_without_lease(&self, site: usize) {
         self.until(site, "its lease is over", |status| status.lease_left.is_none());
     }
 
-    /// Who leads: the one that says so itself and has a lease.
+    /// Waits for a leader that has a lease, and returns it.
     pub(crate) fn leader(&self) -> usize {
         let leads = |&site: &usize| {
             let status = self.status(site);

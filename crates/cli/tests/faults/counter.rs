@@ -1,4 +1,4 @@
-//! The guarded counter: what clients do while they hold the lock, and a resource that notes it.
+//! The guarded counter: a resource that clients increment while they hold the lock, and that records what they do.
 //!
 //! ```text
 //! DIR/counter    the resource: "read|write VALUE FENCE CLIENT TIME" a line; its state is its last line
@@ -7,12 +7,12 @@
 //! DIR/inside/    a file for each that is inside, locked by it: the kernel unlocks it when its process ends
 //! ```
 //!
-//! The resource handles one request at a time, as a database does, and refuses a fence below one that it has seen. Counting
-//! up takes two requests, so that an update can be lost: the one that reads, and the one that writes what was read plus one.
-//! Each request is one small append, which a kill does not tear.
+//! The resource handles one request at a time, as a database does, and refuses a fence below one that it has seen. An increment
+//! takes two requests, a read and a write of the value plus one, so that an update can be lost. Each request is one small append,
+//! which is complete or absent even if its process is killed.
 //!
-//! The files in `inside` show overlaps themselves, whatever the lock says and however a holder ends: whoever enters first
-//! puts up its own file and then looks for others that are locked, so of two that overlap at least one sees the other.
+//! The files in `inside` show overlaps independently of the lock and of how a holder ends: a client that enters first creates and
+//! locks its own file and then looks for others that are locked, so of two that overlap at least one sees the other.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -21,28 +21,28 @@ use std::path::{Path, PathBuf};
 use meshlock_cluster::time::Time;
 use meshlock_system::now;
 
-/// Longer than any line of the resource.
+/// More bytes than any line of the resource has.
 const MAX_LINE: u64 = 200;
 
-/// Who was promised to be alone for as long as it runs, and not only for so long.
+/// `until` of a client whose lock does not expire.
 pub(crate) const FOR_EVER: Time = Time::from_micros(u64::MAX);
 
-/// The files.
+/// The files of the counter.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
     dir: PathBuf,
 }
 
-/// What became of a turn.
+/// Outcome of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The counter is one higher.
+    /// The counter was incremented.
     Written,
-    /// Its fence was too old.
+    /// The write was refused because its fence was too old.
     Refused,
 }
 
-/// Someone is inside. Leaves nothing locked when it is dropped, or its process ends.
+/// A client that is inside. Its file is unlocked when this is dropped or its process ends.
 pub(crate) struct Inside<'a> {
     counter: &'a Counter,
     client: &'a str,
@@ -53,7 +53,7 @@ pub(crate) struct Inside<'a> {
 }
 
 impl Counter {
-    /// A counter that stands at nought.
+    /// Creates a counter with value 0.
     pub(crate) fn new(dir: &Path) -> Self {
         fs::create_dir_all(dir.join("inside")).unwrap();
         for file in ["counter", "turns"] {
@@ -62,7 +62,7 @@ impl Counter {
         Counter::at(dir)
     }
 
-    /// The counter that is there.
+    /// Opens an existing counter.
     pub(crate) fn at(dir: &Path) -> Self {
         Counter { dir: dir.to_owned() }
     }
@@ -71,17 +71,17 @@ impl Counter {
         &self.dir
     }
 
-    /// What the resource has been asked to do.
+    /// Returns the requests that the resource has handled, one a line.
     pub(crate) fn requests(&self) -> String {
         fs::read_to_string(self.dir.join("counter")).unwrap()
     }
 
-    /// Who was inside.
+    /// Returns the recorded turns, one a line.
     pub(crate) fn turns(&self) -> String {
         fs::read_to_string(self.dir.join("turns")).unwrap()
     }
 
-    /// `client` has the lock, nobody else before `until`, and begins.
+    /// Begins a turn of `client`, which holds the lock alone until `until`.
     pub(crate) fn enter<'a>(&'a self, client: &'a str, fence: i64, until: Time) -> io::Result<Inside<'a>> {
         let mark = self.dir.join(format!("inside/{fence}"));
         let locked = File::create(&mark)?;
@@ -100,8 +100,8 @@ impl Counter {
         Ok(Inside { counter: self, client, fence, until, mark, _locked: locked })
     }
 
-    /// Clients whose names begin so are about to be killed. What they hold is free as soon as the kernel has closed their
-    /// connections, perhaps a moment before it has unlocked their files.
+    /// Records that the clients whose names begin with `clients` are about to be killed. Their locks are free as soon as the kernel has
+    /// closed their connections, perhaps a moment before it has unlocked their files.
     pub(crate) fn note_killed(&self, clients: &str) {
         self.note(&format!("killed 0 {clients} {} 0 -\n", now().micros())).unwrap();
     }
@@ -110,8 +110,7 @@ impl Counter {
         File::options().append(true).open(self.dir.join("turns"))?.write_all(line.as_bytes())
     }
 
-    /// One request to the resource: `ask` is told what the counter shows, and says what it shall show. Nothing if the fence is
-    /// too old.
+    /// Makes one request to the resource: `ask` gets the counter's value and returns the new one. `None` if the fence is too old.
     fn request(
         &self,
         kind: &str,
@@ -138,7 +137,7 @@ impl Inside<'_> {
         self.counter.request("read", self.client, self.fence, |value| value)
     }
 
-    /// Writes one more than was read, and leaves.
+    /// Writes the value that was read plus one, and ends the turn.
     pub(crate) fn write(self, read: Option<u64>) -> io::Result<Outcome> {
         let written = match read {
             Some(read) => self.counter.request("write", self.client, self.fence, |_| read + 1)?,
@@ -155,14 +154,14 @@ impl Inside<'_> {
     }
 }
 
-/// Whether a process that runs has this file locked.
+/// Returns whether a running process has locked this file.
 fn is_locked(path: &Path) -> bool {
     // It may be gone by now.
     let Ok(file) = File::open(path) else { return false };
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
-/// What the last request made the counter show, and with which fence.
+/// Returns the value and the fence of the last request.
 fn last_of(file: &mut File) -> io::Result<(u64, i64)> {
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(MAX_LINE)))?;

@@ -1,4 +1,4 @@
-//! A disk is full for a while.
+//! Full disks.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use meshlock_system::now;
-use meshlock_testing::{BoundedCommand, Deadline, eventually, needs_root, skip};
+use meshlock_testing::{
+    BoundedChild, BoundedCommand, Deadline, WITHIN, eventually, first_some, needs_root, skip,
+};
 use tempfile::TempDir;
 
 use crate::cluster::{Cluster, TERMS, plain};
@@ -16,17 +18,17 @@ use crate::network::Network;
 use crate::session::Session;
 use crate::trial::{SITES, Trial};
 
-/// What a site says that cannot write, and what when it can again.
+/// What a site logs when a write fails, and when the write has succeeded at last.
 const COMPLAINT: &str = "cannot write what the cluster agreed on; trying again";
 const RELIEF: &str = "the disk accepts writes again; all delayed writes are durable";
 
-/// A file system with little room, which goes away with this.
+/// A small file system, which is unmounted when this is dropped.
 struct SmallDisk {
     place: TempDir,
 }
 
 impl SmallDisk {
-    /// Mounts one; none where that is not possible, and the test is skipped.
+    /// Mounts a file system; `None` if that is not possible, and the test is skipped.
     fn mount() -> Option<Self> {
         if !needs_root("mounting a small disk") {
             return None;
@@ -43,14 +45,14 @@ impl SmallDisk {
         None
     }
 
-    /// Makes it where a site keeps its state.
+    /// Makes it the data directory of a site.
     fn lend(&self, data: &Path) {
         let dir = self.place.path().join("data");
         fs::create_dir(&dir).unwrap();
         symlink(dir, data).unwrap();
     }
 
-    /// Leaves not one byte of room.
+    /// Fills the disk to the last byte.
     fn fill(&self) {
         let filling = self.place.path().join("filling");
         let mut file = OpenOptions::new().create(true).append(true).open(filling).unwrap();
@@ -61,19 +63,23 @@ impl SmallDisk {
     }
 
     fn empty(&self) {
-        // One that was not filled has none.
+        // A disk that was not filled has no such file.
         let _ = fs::remove_file(self.place.path().join("filling"));
     }
 }
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.place.path()).status();
+        // It must not panic: the test may be failing.
+        if let Ok(mut umount) = Command::new("umount").arg("-l").arg(self.place.path()).spawn() {
+            first_some(WITHIN, || umount.try_wait().ok().flatten());
+            umount.end();
+        }
     }
 }
 
 #[test]
-fn one_disk_is_full_and_harms_nobody_and_then_most_are_and_nobody_is_given_up() {
+fn a_minority_of_full_disks_delays_nobody_and_with_a_majority_no_site_is_excluded() {
     let Some(disks) = (0..SITES).map(|_| SmallDisk::mount()).collect::<Option<Vec<_>>>() else { return };
     let cluster = Cluster::prepare(Network::loopback(), SITES, plain("raymond"));
     for (site, disk) in disks.iter().enumerate() {
@@ -82,7 +88,8 @@ fn one_disk_is_full_and_harms_nobody_and_then_most_are_and_nobody_is_given_up() 
     let mut trial = Trial::of("full disks", cluster.begin());
     let leader = trial.cluster.leader();
     let [second, third, killed, healthy] = [1, 2, 3, 4].map(|after| (leader + after) % SITES);
-    // The other voters agree on views without these, led by one that can write, and they take part: they only cannot vote.
+    // The other voters agree on views without these, led by one that can write. The sites with full disks stay members; they only
+    // cannot vote.
     for full in [leader, second] {
         change_views_until_full(&trial.cluster, healthy, full, &disks[full]);
         trial.until_all_served();
@@ -93,11 +100,13 @@ fn one_disk_is_full_and_harms_nobody_and_then_most_are_and_nobody_is_given_up() 
     holder.granted(request, &mut || now() > end).unwrap();
     change_views_until_full(&trial.cluster, healthy, third, &disks[third]);
     trial.cluster.kill(killed);
-    // Nobody could remember now who was given up: so nobody is, for however long its lease is over, and nobody leads for long.
+    // No majority can record an exclusion, so no site is excluded, however long ago its lease ended, and no leader keeps its lease.
     trial.cluster.until_without_lease(healthy);
     let before = trial.count();
+    // Time itself is the subject: a lease ends at a moment of the clock, and nothing may happen then that could be waited for. By this
+    // moment the killed site's last lease is over even if the others add the drift of clocks.
     let over = now() + TERMS.length.times(2);
-    eventually("its lease is over", || now() > over);
+    eventually("the killed site's lease is over", || now() > over);
     assert_eq!(trial.cluster.status(healthy).unwrap().view.members.len(), SITES, "no view is agreed on");
     assert_eq!(trial.count(), before, "nobody has the lock of the one who is gone");
     for disk in &disks {
@@ -108,9 +117,9 @@ fn one_disk_is_full_and_harms_nobody_and_then_most_are_and_nobody_is_given_up() 
     trial.end();
 }
 
-/// Fills a site's disk and sets rules at another until it has no room for them. Rules are part of the view, and each view is
-/// longer than the one before. A write that fails is undone, which may make room for it: so the disk is filled again, until the
-/// same write has failed twice.
+/// Fills a site's disk and adds rules at another site until the disk has no room for them. Rules are part of the view, so each view
+/// is longer than the one before. Undoing a failed write may free enough space for it, so the disk is filled again until the same
+/// write has failed twice.
 fn change_views_until_full(cluster: &Cluster, at: usize, full: usize, disk: &SmallDisk) {
     let failures = || {
         let log = cluster.log(full);
@@ -130,7 +139,7 @@ fn change_views_until_full(cluster: &Cluster, at: usize, full: usize, disk: &Sma
     }
 }
 
-/// Asks a site for one rule more. Returns the version of those before.
+/// Asks a site to add a rule. Returns the version of the rules before.
 fn add_rule(cluster: &Cluster, at: usize) -> u64 {
     let view = cluster.until(at, "is there", |_| true).view;
     let mut rules = view.rules;

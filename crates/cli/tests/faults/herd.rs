@@ -1,6 +1,6 @@
-//! A process of clients that count up under the lock.
+//! A herd: a process of clients that increment the counter under the lock.
 //!
-//! It is this very program, started again with the test below, which then takes the clients' part.
+//! The process is this test program, started again with the name of the test below, which then runs the clients.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, stdin};
@@ -18,13 +18,13 @@ use crate::network::Network;
 use crate::over::Over;
 use crate::session::Session;
 
-/// The lock.
+/// The lock that all clients use.
 pub(crate) const LOCK: &str = "counter";
 
-/// How many clients a herd has.
+/// Number of clients of a herd.
 pub(crate) const CLIENTS: usize = 20;
 
-/// This program again, to take the part of clients in one of its tests.
+/// Returns a command that starts this program again to run clients in one of its tests.
 pub(crate) fn this_program(test: &str, counter: &Counter, who: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]);
@@ -32,7 +32,7 @@ pub(crate) fn this_program(test: &str, counter: &Counter, who: &str) -> Command 
     command
 }
 
-/// The counter, and as who, if this process was started to count.
+/// Returns the counter and the client's name if this process was started to run clients.
 pub(crate) fn told_to_count() -> Option<(Counter, String)> {
     let dir = std::env::var_os("COUNTER_DIR")?;
     Some((Counter::at(Path::new(&dir)), environment("COUNTER_CLIENT")))
@@ -56,7 +56,7 @@ impl Herd {
         Herd { name: name.to_owned(), process: process.spawn().unwrap() }
     }
 
-    /// Its clients.
+    /// Returns the names of the clients.
     pub(crate) fn clients(&self) -> impl Iterator<Item = String> + '_ {
         (0..CLIENTS).map(|client| format!("{}-{client}", self.name))
     }
@@ -65,14 +65,14 @@ impl Herd {
         send(&self.process, signal);
     }
 
-    /// Kills all of them at once.
+    /// Kills the process with all its clients.
     pub(crate) fn kill(mut self, counter: &Counter) {
         counter.note_killed(&format!("{}-", self.name));
         self.process.kill().unwrap();
         self.process.wait_in_time();
     }
 
-    /// Lets all of them end what they do.
+    /// Lets all clients end their turns, and waits for the end of the process.
     pub(crate) fn end(mut self) {
         drop(self.process.stdin.take());
         let status = self.process.wait_in_time();
@@ -112,7 +112,7 @@ fn a_herd_of_clients_counts_up() {
     assert!(verdict.updates >= CLIENTS as u64 && verdict.refused + verdict.unfinished == 0, "{verdict:?}");
 }
 
-/// What the process of a herd does.
+/// Runs the clients of a herd, in the process that was started for it.
 fn count_up(counter: &Counter, name: &str, socket: &Path) {
     let over = Over::default();
     let start = |client: usize| {
@@ -121,7 +121,7 @@ fn count_up(counter: &Counter, name: &str, socket: &Path) {
         std::thread::spawn(move || Client { name, counter, over }.live(&socket))
     };
     let clients: Vec<_> = (0..CLIENTS).map(start).collect();
-    // Whoever started this closes its end when it has seen enough, or is gone.
+    // The process that started this one closes its end of the pipe when the test is over, or when it ends.
     let _ = stdin().lock().read_line(&mut String::new());
     over.set();
     for client in clients {
@@ -129,7 +129,7 @@ fn count_up(counter: &Counter, name: &str, socket: &Path) {
     }
 }
 
-/// One of a herd.
+/// A client of a herd.
 struct Client {
     name: String,
     counter: Counter,
@@ -137,7 +137,7 @@ struct Client {
 }
 
 impl Client {
-    /// Counts up until it is over; a node that goes away is looked for again.
+    /// Takes turns until the test is over, and connects again whenever the node is gone.
     fn live(&self, socket: &Path) {
         while !self.over.is_so() {
             let session = Session::connect(socket, &self.name, &mut || self.over.is_so());
@@ -150,12 +150,12 @@ impl Client {
         }
     }
 
-    /// An error if the session is of no use any more.
+    /// Takes one turn. Returns an error if the session is no longer usable.
     fn take_turn(&self, session: &mut Session) -> std::io::Result<()> {
         session.compare_clocks(&mut || self.over.is_so())?;
         let request = session.want(LOCK)?;
         let grant = session.granted(request, &mut || self.over.is_so())?;
-        // What comes too late to be used is given back, as the protocol asks for.
+        // A grant that comes too late to be used is released, as the protocol requires.
         if now() + grant.margin < grant.until {
             let inside =
                 self.counter.enter(&self.name, grant.fence, grant.until).expect("its files are there");

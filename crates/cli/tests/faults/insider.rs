@@ -1,4 +1,4 @@
-//! A client that stays inside under `meshlock run`, so that it is known who holds the lock.
+//! A client that holds the lock under `meshlock run` until the test ends it, so that the test knows the holder.
 
 use std::io::Write;
 use std::process::{Child, ChildStdin, Stdio};
@@ -11,19 +11,19 @@ use crate::counter::Counter;
 use crate::herd::send;
 use crate::runner::turn_under_run;
 
-/// A client that is inside under `meshlock run`, and stays until it is killed or its input ends.
+/// A client that holds the lock under `meshlock run` until it is killed or its input ends.
 pub(crate) struct Insider {
     pub(crate) run: Child,
-    /// The process under it.
+    /// The process of the command.
     pub(crate) child: i32,
     client: &'static str,
-    /// Open as long as it is to stay.
+    /// Standard input of the command. A line lets it continue.
     stdin: ChildStdin,
     stdout: Lines,
 }
 
 impl Insider {
-    /// Waits until it is inside.
+    /// Starts a client and waits until it is inside.
     pub(crate) fn enter(cluster: &Cluster, counter: &Counter, site: usize, client: &'static str) -> Self {
         let mut command = turn_under_run(cluster.home(), &cluster.socket(site), counter, client);
         command.env("COUNTER_WAITS", "yes");
@@ -35,14 +35,14 @@ impl Insider {
         insider
     }
 
-    /// Waits for a line that begins so; gives its rest.
+    /// Waits for a line that begins with `start` and returns the rest of it.
     fn says(&self, start: &str) -> String {
         let what = format!("{} says '{start}'", self.client);
         let rest = self.stdout.find(&what, |line| Some(line.strip_prefix(start)?.to_owned()));
         rest.unwrap_or_else(|| panic!("it ends, but never: {what}"))
     }
 
-    /// Lets it go on, and waits for what the resource says to it.
+    /// Lets the client write and leave, and asserts that the resource accepts the write.
     pub(crate) fn leave(mut self) {
         self.stdin.write_all(b"go\n").unwrap();
         self.says("written");

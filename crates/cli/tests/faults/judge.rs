@@ -1,5 +1,5 @@
-//! What the notes of the guarded counter must show, as in the simulation: exclusion, fences, updates, and that nobody who is
-//! entitled is turned away. Time is this machine's one clock, so moments of different processes compare.
+//! Checks the records of the guarded counter for the same properties as the simulation: exclusion, increasing fences, no lost updates,
+//! and no refused write of a client whose lease was valid. All processes use this machine's clock, so their times can be compared.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ struct Turn {
     client: String,
     fence: i64,
     enter: u64,
-    /// Nobody else has the lock before.
+    /// The end of the lease: nobody else has the lock before.
     until: u64,
-    /// Who was inside too, by its fence.
+    /// The fences of other clients that were inside when this one entered.
     beside: Vec<i64>,
-    /// When it left, and whether the resource had refused it; none if it was killed.
+    /// When it left, and whether the resource had refused its write; `None` if it was killed.
     left: Option<(u64, bool)>,
 }
 
 impl Turn {
-    /// Whether it could rely on being alone at that moment.
+    /// Returns whether its lease was valid at that moment.
     fn is_promised(&self, moment: u64) -> bool {
         moment < self.until
     }
@@ -36,18 +36,18 @@ pub(crate) struct Update {
     pub(crate) at: u64,
 }
 
-/// What a run amounted to.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Accepted writes.
+    /// Number of accepted writes.
     pub(crate) updates: u64,
-    /// Writes with an old fence, by clients whose time was over.
+    /// Number of writes that were refused because of an old fence, by clients whose leases had ended.
     pub(crate) refused: u64,
-    /// Turns that never ended: their clients were killed inside.
+    /// Number of turns that never ended because their clients were killed.
     pub(crate) unfinished: u64,
 }
 
-/// What must hold at any moment; what does not is said.
+/// Checks what must hold at any moment. The error describes the violation.
 pub(crate) fn judge_so_far(counter: &Counter) -> Result<(), String> {
     let turns = read_turns(&counter.turns())?;
     exclusion(&turns)?;
@@ -57,7 +57,7 @@ pub(crate) fn judge_so_far(counter: &Counter) -> Result<(), String> {
     Ok(())
 }
 
-/// Everything that must hold once all clients have ended.
+/// Checks everything that must hold once all clients have ended.
 pub(crate) fn judge(counter: &Counter) -> Result<Verdict, String> {
     judge_so_far(counter)?;
     let (turns, updates) = (read_turns(&counter.turns())?, updates(&counter.requests()));
@@ -74,7 +74,7 @@ pub(crate) fn judge(counter: &Counter) -> Result<Verdict, String> {
     Ok(Verdict { updates: count, refused, unfinished })
 }
 
-/// The accepted writes, in their order.
+/// Returns the accepted writes in their order.
 pub(crate) fn updates(requests: &str) -> Vec<Update> {
     let writes = requests.lines().filter_map(|line| line.strip_prefix("write "));
     let update = |line: &str| {
@@ -126,7 +126,7 @@ fn read_turns(text: &str) -> Result<Vec<Turn>, String> {
     Ok(turns)
 }
 
-/// At no moment two are inside who were both promised to be alone.
+/// Exclusion: at no moment are two clients inside whose leases are both valid.
 fn exclusion(turns: &[Turn]) -> Result<(), String> {
     let by_fence: BTreeMap<i64, &Turn> = turns.iter().map(|turn| (turn.fence, turn)).collect();
     for turn in turns {
@@ -149,7 +149,7 @@ fn exclusion(turns: &[Turn]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whoever enters later has the larger fence.
+/// A client that enters later has a larger fence.
 fn fences(turns: &[Turn]) -> Result<(), String> {
     let mut newest: Option<&Turn> = None;
     for turn in turns.iter().filter(|turn| turn.is_promised(turn.enter)) {
@@ -161,7 +161,7 @@ fn fences(turns: &[Turn]) -> Result<(), String> {
     Ok(())
 }
 
-/// The counter shows how many updates there were, after each of them; and it was asked with fences that never fall.
+/// No lost updates: after each write the counter equals the number of writes, and the fences of requests never decrease.
 fn lost_updates(requests: &str) -> Result<(), String> {
     let updates = updates(requests);
     for (update, number) in updates.iter().zip(1..) {
@@ -177,7 +177,7 @@ fn lost_updates(requests: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Only those are refused whose time was over when they left.
+/// Only clients whose leases had ended when they left are refused.
 fn refusals(turns: &[Turn]) -> Result<u64, String> {
     let mut count = 0;
     for turn in turns {
@@ -194,7 +194,7 @@ fn refusals(turns: &[Turn]) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    /// What is said of these notes.
+    /// Returns the violation that is found in these records.
     fn judged(turns: &str, requests: &str) -> Result<Verdict, String> {
         let dir = tempfile::tempdir().unwrap();
         let counter = Counter::new(dir.path());
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_sees_another_inside_is_a_violation_unless_its_time_is_over() {
+    fn a_client_that_sees_another_inside_is_a_violation_unless_its_lease_has_ended() {
         let turns =
             |until| format!("enter 1 a 10 {until} nobody\nenter 2 b 30 99 1\nleave 2 b 40 99 written\n");
         assert!(complaint(&turns(31), "write 1 2 b 32\n").contains("two are inside"));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_is_about_to_be_killed_counts_no_more() {
+    fn a_client_that_is_about_to_be_killed_is_no_violation() {
         let turns =
             "killed 0 a- 20 0 -\nenter 1 a-1 10 99 nobody\nenter 2 b-1 30 99 1\nleave 2 b-1 40 99 written\n";
         assert!(judged(turns, "write 1 2 b-1 32\n").is_ok());

@@ -1,7 +1,7 @@
-//! Where the sites of a test are: on the loopback network, or each in a network namespace of its own.
+//! The network of a test's sites: the loopback network, or a network namespace for each site.
 //!
-//! The namespaces hang on one that routes between them, so that a cut is silent, as a real one is: a site's packets leave, and
-//! nobody says that they were dropped. Each direction of each pair is a route of its own, looked up by the sender's address:
+//! Another namespace routes between those of the sites, so that a cut is silent, as a real one is: a site's packets leave, and it
+//! is not told that they were dropped. Each direction of each pair is a separate route, looked up by the sender's address:
 //!
 //! ```text
 //!   site a (10.99.0.1) ── port-1 ┐                    ┌ port-2 ── site b (10.99.0.2)
@@ -20,20 +20,20 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::site::meshlock;
 
-/// How the names of this suite's namespaces begin; the number of the process follows that made them.
+/// Prefix of the names of this suite's namespaces; the id of the process that created them follows.
 const PREFIX: &str = "meshlock-faults-";
 
 /// The port that sites listen on.
 const PORT: u16 = 7400;
 
-/// Tells networks of one process apart.
+/// Number of networks that this process has created, for unique names.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// The network of one test.
 pub(crate) enum Network {
-    /// Addresses of the loopback network that no other test has.
+    /// Loopback addresses that no other test uses.
     Loopback { second: u8, third: u8, before: u8 },
-    /// Namespaces.
+    /// A namespace for each site.
     Cuttable(Namespaces),
 }
 
@@ -45,7 +45,7 @@ impl Network {
         Network::Loopback { second, third, before: networks.checked_mul(8).unwrap() }
     }
 
-    /// Makes namespaces; none where that is not possible, and the test is skipped.
+    /// Creates namespaces; `None` if that is not possible, and the test is skipped.
     pub(crate) fn namespaces(sites: usize) -> Option<Self> {
         if !needs_root("network namespaces") || !needs_program("ip") {
             return None;
@@ -72,7 +72,7 @@ impl Network {
         SocketAddr::from((ip, PORT))
     }
 
-    /// The command `meshlock`, where the site is.
+    /// Returns the command `meshlock`, to be run in the namespace of a site.
     pub(crate) fn meshlock(&self, site: usize, home: &Path) -> Command {
         let plain = meshlock(home);
         let Network::Cuttable(namespaces) = self else { return plain };
@@ -93,7 +93,7 @@ impl Network {
         namespaces
     }
 
-    /// Drops what `from` sends to `to`; the other way stays.
+    /// Drops packets from `from` to `to`, and only in this direction.
     pub(crate) fn cut_one_way(&self, from: usize, to: usize) {
         self.cuttable().hub(&[format!(
             "route replace blackhole {}/32 table {}",
@@ -102,7 +102,7 @@ impl Network {
         )]);
     }
 
-    /// Drops what each of `some` sends to each of `others`, and back.
+    /// Drops all packets between `some` and `others`, in both directions.
     pub(crate) fn cut(&self, some: &[usize], others: &[usize]) {
         for (&a, &b) in some.iter().flat_map(|a| others.iter().map(move |b| (a, b))) {
             self.cut_one_way(a, b);
@@ -110,12 +110,12 @@ impl Network {
         }
     }
 
-    /// Takes a site's cable out.
+    /// Disconnects a site from the network.
     pub(crate) fn unplug(&self, site: usize) {
         self.cuttable().hub(&[format!("link set port-{site} down")]);
     }
 
-    /// All cuts are over, and all cables in.
+    /// Repairs all cuts and connects all sites.
     pub(crate) fn heal(&self) {
         self.cuttable().heal();
     }
@@ -125,18 +125,18 @@ fn inner_address(site: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 99, 0, u8::try_from(site + 1).unwrap())
 }
 
-/// The routing table for what a site sends.
+/// Returns the number of the routing table for packets of a site.
 fn table(site: usize) -> usize {
     101 + site
 }
 
-/// What puts a site's cable in; its route goes whenever it is taken out.
+/// Returns the commands that connect a site; disconnecting it removes its route.
 fn plug(site: usize) -> [String; 2] {
     let route = format!("route replace {}/32 dev port-{site}", inner_address(site));
     [format!("link set port-{site} up"), route]
 }
 
-/// A namespace for each site and one between them; they go away with this.
+/// A namespace for each site and one that routes between them. Dropping this removes them.
 pub(crate) struct Namespaces {
     sites: usize,
     network: u32,
@@ -199,7 +199,7 @@ impl Drop for Namespaces {
     }
 }
 
-/// Removes what processes left behind that were killed before they could.
+/// Removes namespaces of processes that were killed before they could remove them.
 fn remove_leftovers() {
     let Ok(list) = ip(&["netns", "list"]) else { return };
     let names = list.lines().filter_map(|line| line.split_whitespace().next());

@@ -1,12 +1,12 @@
-//! How clients learn that a test is over, at once, also while they rest.
+//! A flag that tells clients that the test is over, and wakes them from pauses.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// What a client does before it wants in again: the pace of the load, not a wait for anything.
+/// The pause of a client between turns. It sets the load; nothing is waited for.
 const REST: Duration = Duration::from_millis(150);
 
-/// Whether it is over.
+/// Whether the test is over.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Over(Arc<(Mutex<bool>, Condvar)>);
 
@@ -20,7 +20,7 @@ impl Over {
         self.0.1.notify_all();
     }
 
-    /// Rests, unless it is over.
+    /// Pauses, unless the test is over.
     pub(crate) fn rest(&self) {
         let (over, changed) = &*self.0;
         drop(changed.wait_timeout_while(over.lock().unwrap(), REST, |over| !*over).unwrap());

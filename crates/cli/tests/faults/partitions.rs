@@ -1,4 +1,4 @@
-//! The network is cut: in two, around the leader, one way only, between two sites only, to a ring.
+//! Network partitions: two halves, a leader alone, one direction only, two sites only, and a ring.
 
 use meshlock_testing::{BoundedChild, eventually};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -27,7 +27,7 @@ fn a_minority_with_the_leader_is_split_off_and_comes_back() {
 }
 
 #[test]
-fn the_leaders_cable_is_pulled_while_its_clients_are_stopped_inside() {
+fn the_leader_is_disconnected_while_its_clients_are_stopped_inside() {
     let Some(network) = Network::namespaces(SITES) else { return };
     let mut trial = Trial::start("a pulled cable", network, plain("tree-quorum"));
     let leader = trial.cluster.leader();
@@ -46,7 +46,7 @@ fn the_leaders_cable_is_pulled_while_its_clients_are_stopped_inside() {
 }
 
 #[test]
-fn a_leader_that_is_heard_but_hears_nobody_is_replaced_and_one_that_hears_but_is_not_heard_too() {
+fn a_leader_that_can_only_send_is_replaced_and_so_is_one_that_can_only_receive() {
     let Some(network) = Network::namespaces(SITES) else { return };
     let mut trial = Trial::start("one-way cuts", network, tls("singhal-dynamic"));
     for deaf in [true, false] {
@@ -65,7 +65,7 @@ fn a_leader_that_is_heard_but_hears_nobody_is_replaced_and_one_that_hears_but_is
 }
 
 #[test]
-fn two_sites_do_not_hear_each_other_but_all_others() {
+fn two_sites_cannot_reach_each_other_but_reach_all_others() {
     let Some(network) = Network::namespaces(SITES) else { return };
     let mut trial = Trial::start("a partial cut", network, plain("carvalho-roucairol"));
     let leader = trial.cluster.leader();
@@ -79,7 +79,7 @@ fn two_sites_do_not_hear_each_other_but_all_others() {
 }
 
 #[test]
-fn only_neighbours_in_a_ring_hear_each_other() {
+fn only_neighbours_in_a_ring_reach_each_other() {
     let Some(network) = Network::namespaces(SITES) else { return };
     let trial = Trial::start("a ring", network, tls("majority"));
     for site in 0..SITES {

@@ -1,4 +1,4 @@
-//! Sites and clients are stopped (SIGSTOP) for longer than a lease, and go on.
+//! Sites and clients are stopped (SIGSTOP) for longer than a lease, and continue.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -26,7 +26,7 @@ fn a_member_and_then_the_leader_are_stopped_for_longer_than_their_leases() {
 }
 
 #[test]
-fn a_stopped_command_keeps_its_lock_for_as_long_as_its_site_goes_on() {
+fn a_stopped_command_keeps_its_lock_while_its_site_runs() {
     let trial = Trial::start("a stopped command", Network::loopback(), plain("delegated"));
     let holder = Insider::enter(&trial.cluster, &trial.counter, 0, "holder");
     let group = Pid::from_raw(holder.child).unwrap();
@@ -51,7 +51,7 @@ fn a_stopped_command_keeps_its_lock_for_as_long_as_its_site_goes_on() {
 }
 
 #[test]
-fn a_client_that_writes_after_its_lease_is_refused_and_nothing_is_lost() {
+fn a_write_after_the_end_of_the_lease_is_refused_and_no_update_is_lost() {
     let mut trial = Trial::start("a late client", Network::loopback(), plain("lamport"));
     let mut refused = 0;
     for site in [1, 4] {

@@ -1,4 +1,4 @@
-//! Commands that count up once, each under `meshlock run`.
+//! Commands that increment the counter once, each under `meshlock run`.
 
 use std::io::{BufRead, stdin};
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::network::Network;
 use crate::over::Over;
 use crate::site::meshlock;
 
-/// What is ignored stays so in what is run next.
+/// Ignores SIGTERM; the program that it executes inherits that.
 const STUBBORN: &str = r#"trap '' TERM; exec "$@""#;
 
 #[test]
@@ -34,7 +34,7 @@ fn a_command_under_run_counts_up_once() {
     assert_eq!(judge(&counter), Ok(Verdict { updates: 1, refused: 0, unfinished: 0 }));
 }
 
-/// What the command does.
+/// Increments the counter, in the process of the command.
 #[allow(clippy::print_stdout, reason = "it says how far it is")]
 fn count_up(counter: &Counter, client: &str) {
     let fence = environment("MESHLOCK_FENCE").parse().unwrap();
@@ -50,8 +50,8 @@ fn count_up(counter: &Counter, client: &str) {
     }
 }
 
-/// `meshlock run` of one turn, as `client` of the node at this socket. The command does not end because it is asked to
-/// (SIGTERM): so it is inside for as long as `meshlock run` and the node let it.
+/// Returns the command `meshlock run` for one turn of `client` at the node with this socket. The command ignores SIGTERM, so it is
+/// inside for as long as `meshlock run` and the node let it.
 pub(crate) fn turn_under_run(home: &Path, socket: &Path, counter: &Counter, client: &str) -> Command {
     let turn = this_program("runner::a_command_under_run_counts_up_once", counter, client);
     let mut command = meshlock(home);
@@ -63,10 +63,10 @@ pub(crate) fn turn_under_run(home: &Path, socket: &Path, counter: &Counter, clie
     command
 }
 
-/// Takes turns under `meshlock run`, one command after the other, until it is over.
+/// Takes turns under `meshlock run`, one command after the other, until the test is over.
 pub(crate) struct Runner {
     over: Over,
-    /// The one that runs.
+    /// The running `meshlock run`.
     running: Arc<Mutex<Option<Pid>>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -80,7 +80,7 @@ impl Runner {
         let thread = std::thread::spawn(move || {
             while !until.is_so() {
                 let status = run(command.spawn().unwrap(), &runs, &until);
-                // Done; no node reachable; lost and ended. Anything else is a mistake of `meshlock run`, or of ours.
+                // Success; no node reachable; the lock was lost. Any other code is a bug of `meshlock run` or of this test.
                 let fine = matches!(status.code(), Some(0 | 69 | 76));
                 assert!(fine || until.is_so(), "meshlock run ends with {status}");
                 until.rest();
@@ -89,7 +89,7 @@ impl Runner {
         Runner { over, running, thread: Some(thread) }
     }
 
-    /// Ends it; fails if one of its commands ended as none may.
+    /// Ends the commands. Panics if one of them ended with an unexpected code.
     pub(crate) fn end(mut self) {
         self.stop().expect("every command ends as it may");
     }
@@ -100,7 +100,7 @@ impl Runner {
             kill_process(process, Signal::TERM).unwrap();
         }
         let Some(thread) = self.thread.take() else { return Ok(()) };
-        // Also where a test fails, which must not panic a second time.
+        // It must not panic, because it also runs when a test fails.
         match first_some(WITHIN, || thread.is_finished().then_some(())) {
             Some(()) => thread.join(),
             None => Err(Box::new("the command that runs last does not end")),
@@ -114,7 +114,7 @@ impl Drop for Runner {
     }
 }
 
-/// Waits for the end of a process, which stands in `running` for as long as it can be sent something.
+/// Waits for the end of a process. Its id is in `running` for as long as it can be sent signals.
 fn run(mut process: Child, running: &Mutex<Option<Pid>>, over: &Over) -> ExitStatus {
     let id = id_of(&process);
     *running.lock().unwrap() = Some(id);
@@ -122,7 +122,7 @@ fn run(mut process: Child, running: &Mutex<Option<Pid>>, over: &Over) -> ExitSta
         kill_process(id, Signal::TERM).unwrap();
     }
     let descriptor = pidfd_open(id, PidfdFlags::empty()).unwrap();
-    // For as long as it takes: `Runner::stop` ends it.
+    // There is no limit here: `Runner::stop` ends the process.
     while poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], None).is_err() {}
     *running.lock().unwrap() = None;
     process.wait_in_time()

@@ -1,4 +1,4 @@
-//! How a client talks to its node: it expects the node to be killed, stopped or cut off at any moment.
+//! A client's connection to its node, which may be killed, stopped or disconnected at any moment.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,20 +12,20 @@ use meshlock_system::now;
 use meshlock_testing::Deadline;
 use meshlock_wire::clients::{Status, Tag, ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 
-/// How often a client that waits for its node looks whether the test is over.
+/// How often a client that waits for its node checks whether the test is over.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A lock that the client has.
+/// A lock that the client holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
     pub(crate) tag: Tag,
     pub(crate) fence: i64,
-    /// Nobody else has it before, on the client's clock.
+    /// The end of the lease on the client's clock: nobody else has the lock before.
     pub(crate) until: Time,
     pub(crate) margin: Span,
 }
 
-/// Says when a wait for a node has taken too long.
+/// Returns a function that returns true once a wait for a node has taken too long.
 pub(crate) fn deadline() -> impl FnMut() -> bool {
     let end = Deadline::default();
     move || end.is_over()
@@ -36,12 +36,12 @@ pub(crate) struct Session {
     stream: UnixStream,
     bytes: Vec<u8>,
     last_tag: Tag,
-    /// Some moment here, and what the node's clock showed then or later.
+    /// A time on this clock, and what the node's clock showed then or later.
     clocks: (Time, Time),
 }
 
 impl Session {
-    /// Connects; gives up once `over` says so, or nobody listens.
+    /// Connects. Fails if nobody listens, or once `over` returns true.
     pub(crate) fn connect(socket: &Path, who: &str, over: &mut dyn FnMut() -> bool) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(LOOK_EVERY))?;
@@ -62,7 +62,7 @@ impl Session {
         self.stream.write_all(&bytes)
     }
 
-    /// What the node says next; an error once it is gone or `over` says so.
+    /// Returns the next message of the node. Fails if the node is gone, or once `over` returns true.
     pub(crate) fn receive(&mut self, over: &mut dyn FnMut() -> bool) -> io::Result<ToClient> {
         loop {
             if let Some((message, length)) = take_to_client(&self.bytes).map_err(io::Error::other)? {
@@ -82,8 +82,8 @@ impl Session {
         }
     }
 
-    /// Compares clocks anew. Whoever was answered late, because it or its node was stopped meanwhile, takes every lease to end
-    /// earlier than it does, and would never use one.
+    /// Compares the clocks again. A client whose last comparison was answered late, because it or its node was stopped, believes that
+    /// every lease ends too early, and would never use one.
     pub(crate) fn compare_clocks(&mut self, over: &mut dyn FnMut() -> bool) -> io::Result<()> {
         self.last_tag += 1;
         let (ping, asked) = (self.last_tag, now());
@@ -98,7 +98,7 @@ impl Session {
         }
     }
 
-    /// Asks for a lock, for as long as it takes.
+    /// Requests a lock without a time limit.
     pub(crate) fn want(&mut self, lock: &str) -> io::Result<Tag> {
         self.last_tag += 1;
         let (tag, lock) = (self.last_tag, lock.parse().expect("a name"));
@@ -106,7 +106,7 @@ impl Session {
         Ok(tag)
     }
 
-    /// Waits for the lock of this request.
+    /// Waits until the request is granted.
     pub(crate) fn granted(&mut self, request: Tag, over: &mut dyn FnMut() -> bool) -> io::Result<Grant> {
         loop {
             let said = self.receive(over)?;
@@ -121,7 +121,7 @@ impl Session {
         }
     }
 
-    /// Gives a lock back, and waits until the node knows: or knows that it was lost.
+    /// Releases a lock, and waits until the node confirms that it is released or was lost.
     pub(crate) fn release(&mut self, request: Tag, over: &mut dyn FnMut() -> bool) -> io::Result<()> {
         self.say(&ToNode::Release(request))?;
         loop {
@@ -133,13 +133,13 @@ impl Session {
         }
     }
 
-    /// Asks for other rules, and does not wait for them.
+    /// Requests new rules, and does not wait for the answer.
     pub(crate) fn set_rules(&mut self, rules: RulesText) -> io::Result<()> {
         self.last_tag += 1;
         self.say(&ToNode::SetRules { tag: self.last_tag, rules })
     }
 
-    /// How the site is.
+    /// Returns the status of the site.
     pub(crate) fn status(&mut self, within: Duration) -> io::Result<Status> {
         self.last_tag += 1;
         let (asked, end) = (self.last_tag, Instant::now() + within);
@@ -153,7 +153,7 @@ impl Session {
         }
     }
 
-    /// The latest moment here that is certainly not after `node_time` there.
+    /// Returns the latest time on this clock that is certainly not after `node_time` on the node's clock.
     pub(crate) fn local(&self, node_time: Time) -> Time {
         let (here, there) = self.clocks;
         if node_time >= there { here + node_time.since(there) } else { here.before(there.since(node_time)) }

@@ -1,8 +1,8 @@
-//! Faults of all kinds in an order drawn from a seed, several at a time, as in the simulation. Where the same seed fails again is
-//! not certain, because the machine's own timing is not drawn from it; what happened stands in the output.
+//! Random faults of all kinds from a seed, several at a time, as in the simulation. The same seed gives the same faults, but not
+//! always the same result, because the timing of the machine differs; the output lists what happened.
 //!
 //! ```sh
-//! MESHLOCK_FAULT_SEED=7 cargo test -p meshlock --test faults storm -- --nocapture
+//! MESHLOCK_FAULT_SEED=7 cargo test -p meshlock-cli --test faults storm -- --nocapture
 //! ```
 
 use fastrand::Rng;
@@ -15,19 +15,19 @@ use crate::cluster::{TERMS, tls};
 use crate::network::Network;
 use crate::trial::{SITES, Trial};
 
-/// How many things happen.
+/// Number of faults and repairs.
 const FAULTS: usize = 14;
 
-/// The seed of the run that is always made.
+/// The default seed.
 const SEED: u64 = 1;
 
-/// Some of what the lock can run; one is drawn.
+/// Algorithms of which the seed selects one.
 const ALGORITHMS: [&str; 5] = ["naimi-trehel", "maekawa", "suzuki-kasami", "ricart-agrawala", "delegated"];
 
-/// What has been done to a site, or to its clients.
+/// State of a site, or of its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
-    Well,
+    Running,
     Stopped,
     Killed,
 }
@@ -40,7 +40,7 @@ struct Storm {
 }
 
 impl Storm {
-    /// Something happens; says what.
+    /// Injects one fault, or repairs one, and returns its description.
     fn strike(&mut self) -> String {
         let site = self.random.usize(..SITES);
         let other = (site + self.random.usize(1..SITES)) % SITES;
@@ -53,7 +53,7 @@ impl Storm {
             }
             6 => {
                 self.trial.cluster.network.cut_one_way(site, other);
-                format!("{other} does not hear {site}")
+                format!("packets from {site} to {other} are dropped")
             }
             7 => {
                 let all = self.trial.cluster.all_but(&[]);
@@ -63,11 +63,11 @@ impl Storm {
             }
             8 => {
                 self.trial.cluster.network.unplug(site);
-                format!("{site} is unplugged")
+                format!("{site} is disconnected")
             }
             _ => {
                 self.trial.cluster.network.heal();
-                "the network is well".to_owned()
+                "the network is repaired".to_owned()
             }
         }
     }
@@ -75,21 +75,21 @@ impl Storm {
     fn strike_site(&mut self, site: usize) -> String {
         let cluster = &mut self.trial.cluster;
         self.sites[site] = match (self.sites[site], self.random.bool()) {
-            (Health::Well, true) => {
+            (Health::Running, true) => {
                 cluster.signal(site, Signal::STOP);
                 Health::Stopped
             }
-            (Health::Well | Health::Stopped, false) => {
+            (Health::Running | Health::Stopped, false) => {
                 cluster.kill(site);
                 Health::Killed
             }
             (Health::Stopped, true) => {
                 cluster.signal(site, Signal::CONT);
-                Health::Well
+                Health::Running
             }
             (Health::Killed, _) => {
                 cluster.start_site(site);
-                Health::Well
+                Health::Running
             }
         };
         format!("site {site}: {:?}", self.sites[site])
@@ -97,37 +97,37 @@ impl Storm {
 
     fn strike_herd(&mut self, site: usize) -> String {
         self.herds[site] = match (self.herds[site], self.random.bool()) {
-            (Health::Well, true) => {
+            (Health::Running, true) => {
                 self.trial.herd(site).signal(Signal::STOP);
                 Health::Stopped
             }
-            (Health::Well | Health::Stopped, false) => {
+            (Health::Running | Health::Stopped, false) => {
                 self.trial.kill_herd(site);
                 Health::Killed
             }
             (Health::Stopped, true) => {
                 self.trial.herd(site).signal(Signal::CONT);
-                Health::Well
+                Health::Running
             }
             (Health::Killed, _) => {
                 self.trial.start_herd(site);
-                Health::Well
+                Health::Running
             }
         };
         format!("clients of {site}: {:?}", self.herds[site])
     }
 
-    /// Everything is well again.
+    /// Repairs all faults.
     fn heal(mut self) -> Trial {
         self.trial.cluster.network.heal();
         for site in 0..SITES {
             match self.sites[site] {
-                Health::Well => {}
+                Health::Running => {}
                 Health::Stopped => self.trial.cluster.signal(site, Signal::CONT),
                 Health::Killed => self.trial.cluster.start_site(site),
             }
             match self.herds[site] {
-                Health::Well => {}
+                Health::Running => {}
                 Health::Stopped => self.trial.herd(site).signal(Signal::CONT),
                 Health::Killed => self.trial.start_herd(site),
             }
@@ -145,14 +145,14 @@ fn a_storm_of_faults_that_are_drawn_from_a_seed() {
     let algorithm = ALGORITHMS[random.usize(..ALGORITHMS.len())];
     eprintln!("seed {seed}: {algorithm}");
     let trial = Trial::start("a storm", network, tls(algorithm));
-    let mut storm = Storm { random, trial, sites: [Health::Well; SITES], herds: [Health::Well; SITES] };
+    let mut storm = Storm { random, trial, sites: [Health::Running; SITES], herds: [Health::Running; SITES] };
     for _ in 0..FAULTS {
         let what = storm.strike();
         eprintln!("{}: {what}", now().micros());
-        // Some last shorter than a lease, some longer.
+        // Time itself is the subject: faults last for random times, some shorter than a lease and some longer.
         let next = now() + Span::from_micros(storm.random.u64(..TERMS.length.micros() * 3 / 2));
-        eventually("the next one", || now() > next);
+        eventually("the next fault is due", || now() > next);
     }
-    eprintln!("{}: all is well again", now().micros());
+    eprintln!("{}: all faults are repaired", now().micros());
     storm.heal().end();
 }

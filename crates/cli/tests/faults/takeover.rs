@@ -1,4 +1,4 @@
-//! Who gets a lock after its holder was killed, and when.
+//! When the next client gets a lock whose holder was killed.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use crate::insider::Insider;
 use crate::network::Network;
 use crate::session::{Grant, Session, deadline};
 
-/// A fence has the number of its view above these bits.
+/// The bits of a fence above these are the number of its view.
 const EPOCH_SHIFT: u32 = 40;
 
 fn connect(cluster: &Cluster, site: usize) -> Session {
     Session::connect(&cluster.socket(site), "test", &mut deadline()).unwrap()
 }
 
-/// What a client was promised in the end: it hears its node until that is gone.
+/// Returns the end of the lease that a client was told last. Reads what its node sent until the node is gone.
 fn promised(session: &mut Session, grant: Grant) -> Time {
-    let mut until = grant.until;
+    let (mut until, mut is_over) = (grant.until, deadline());
     loop {
-        match session.receive(&mut deadline()) {
+        match session.receive(&mut is_over) {
             Ok(ToClient::Extended { lease_end }) => until = session.local(lease_end),
             Ok(said) => panic!("nothing was lost: {said:?}"),
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => panic!("its node is still there"),
@@ -40,7 +40,7 @@ fn micros(span: Span) -> Duration {
 
 #[test]
 fn a_killed_clients_lock_is_free_at_once_and_without_a_new_view() {
-    // Whoever waits for a lease to end waits for longer than this test may take.
+    // A wait for the end of a lease would take longer than this test may.
     let terms = Terms { length: Span::from_millis(3_600_000), ..TERMS };
     let cluster = Cluster::start(Network::loopback(), 3, Setting { terms, ..tls("naimi-trehel") });
     let counter = Counter::new(&cluster.home().join("shared"));
@@ -62,8 +62,8 @@ fn a_killed_clients_lock_is_free_at_once_and_without_a_new_view() {
     }
 }
 
-/// Kills the site of a holder, and lets another site's client wait. Says when it was killed, what the holder was promised, and
-/// when the other got it.
+/// Kills the site of a holder while a client of another site waits. Returns when the site was killed, the end of the lease that the
+/// holder was told last, and when the other client got the lock.
 fn take_over(cluster: &mut Cluster, holders: usize, restart: bool) -> (Time, Time, Time) {
     let (mut holder, mut waiter) = (connect(cluster, holders), connect(cluster, (holders + 1) % 3));
     let request = holder.want(LOCK).unwrap();

@@ -1,17 +1,17 @@
-//! One run: five sites with twenty clients each, and two more that count under `meshlock run`. First all is calm, then come
-//! the faults of a schedule, then everything heals, and everyone must be served.
+//! One run: five sites with twenty clients each, and two more clients under `meshlock run`. All clients take a turn, then the faults
+//! of a schedule happen, then all faults are repaired, and every client must be served.
 //!
-//! **The bound**, from healing until the last client was served. It follows from the terms as in the simulation (see
+//! **The bound** is the time from the repair until the last client was served. It follows from the lease terms as in the simulation (see
 //! `properties/starvation.rs` of the node's simulator), with what real connections add:
 //!
 //! > max(resend, elections) + max(find, silence + leases) + rejoin + connect
 //!
 //! | what | how long | why |
 //! |---|---|---|
-//! | connect | dial + backoff + dead | a dial that began in the cut gives up, is left alone for a while, and meanwhile the other end keeps a connection that leads nowhere until its probes are unanswered |
+//! | connect | dial + backoff + dead | a dial that began during the cut fails and is retried after a pause; meanwhile the other end keeps a dead connection until its probes are unanswered |
 //!
-//! A machine that is busy takes longer for everything that is not a wait: a run fails when the bound has passed
-//! [`SLOWNESS`] times, and prints what it took.
+//! A busy machine needs more time for everything that is not a wait: a run fails when [`SLOWNESS`] times the bound has passed, and
+//! prints how long it took.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,19 +29,19 @@ use crate::judge::{Verdict, judge, judge_so_far, updates};
 use crate::network::Network;
 use crate::runner::Runner;
 
-/// How many sites a run has.
+/// Number of sites.
 pub(crate) const SITES: usize = 5;
 
-/// How many times the bound may pass on a machine that has other things to do.
+/// How many times longer than the bound it may take on a busy machine.
 const SLOWNESS: u32 = 4;
 
-/// What the shell allows a connection: to be dialled, to be left alone after a failure, and to be silent.
+/// Limits for a connection: of a dial, of the pause after a failure, and of silence.
 const CONNECT: Duration = Duration::from_secs(5 + 1 + 8);
 
-/// Where commands run under the lock all the time.
+/// Sites at which commands run under `meshlock run` all the time.
 const RUNNERS: [usize; 2] = [1, 3];
 
-/// See the head of this file.
+/// Returns the bound that the head of this file describes.
 fn bound() -> Duration {
     let config = Config::new("a".parse().unwrap(), vec!["a".parse().unwrap()]);
     let renew_every = TERMS.renew_every.micros();
@@ -54,7 +54,7 @@ fn bound() -> Duration {
     Duration::from_micros(resend.max(elections) + find.max(silence + leases) + rejoin) + CONNECT
 }
 
-/// When each client wrote last, as far as the resource's notes have been read.
+/// When each client wrote last, as far as the records of the resource have been read.
 #[derive(Debug, Default)]
 struct Progress {
     read: u64,
@@ -80,7 +80,7 @@ pub(crate) struct Trial {
     name: &'static str,
     herds: Vec<Option<Herd>>,
     runners: Vec<Runner>,
-    /// How many herds each site has had.
+    /// Number of herds that each site has had.
     generations: Vec<u32>,
     progress: Progress,
     pub(crate) counter: Counter,
@@ -93,7 +93,7 @@ impl Trial {
         Trial::of(name, Cluster::start(network, SITES, setting))
     }
 
-    /// With a cluster that runs.
+    /// The same with a running cluster.
     pub(crate) fn of(name: &'static str, cluster: Cluster) -> Self {
         let counter = Counter::new(&cluster.home().join("shared"));
         let herds = (0..SITES).map(|_| None).collect();
@@ -124,7 +124,7 @@ impl Trial {
         self.herds[site].take().unwrap().kill(&self.counter);
     }
 
-    /// Waits until each of these has had a turn since now.
+    /// Waits until each of these clients has taken a turn from now on.
     fn until_served(&mut self, clients: &[String]) -> Duration {
         let since = now();
         let mut missing = clients.to_vec();
@@ -135,20 +135,20 @@ impl Trial {
             missing.is_empty().then_some(())
         });
         let waited = Duration::from_micros(now().since(since).micros());
-        // What is unsafe matters more than that someone waits, and may be why.
+        // A violation of safety is more important than a client that waits, and may be the cause.
         judge_so_far(&self.counter).unwrap_or_else(|broken| panic!("{}: {broken}", self.name));
         assert!(served.is_some(), "not served within {waited:?}: {missing:?}");
         waited
     }
 
-    /// Waits until every client of these sites has had a turn since now.
+    /// Waits until every client of these sites has taken a turn from now on.
     pub(crate) fn until_sites_served(&mut self, sites: &[usize]) -> Duration {
         let herds = sites.iter().map(|&site| self.herd(site));
         let clients: Vec<String> = herds.flat_map(|herd| herd.clients().collect::<Vec<_>>()).collect();
         self.until_served(&clients)
     }
 
-    /// Waits until every client has had a turn since now, those under `meshlock run` among them.
+    /// Waits until every client has taken a turn from now on, including those under `meshlock run`.
     pub(crate) fn until_all_served(&mut self) -> Duration {
         let herds = self.herds.iter().flatten().flat_map(|herd| herd.clients().collect::<Vec<_>>());
         let runners = RUNNERS.iter().map(|&site| format!("run-{}", NAMES[site]));
@@ -156,12 +156,12 @@ impl Trial {
         self.until_served(&clients)
     }
 
-    /// How many updates there are.
+    /// Returns the number of updates.
     pub(crate) fn count(&self) -> usize {
         updates(&self.counter.requests()).len()
     }
 
-    /// All faults are over: everyone is served, and then the notes are judged.
+    /// Ends the run after all faults are repaired: waits until every client is served, and checks the records.
     pub(crate) fn end(mut self) -> Verdict {
         let took = self.until_all_served();
         for runner in std::mem::take(&mut self.runners) {

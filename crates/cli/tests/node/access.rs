@@ -1,4 +1,4 @@
-//! Who may do what, as the configuration says it; what is written down of it.
+//! Access rules of the configuration, and the audit log.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::site::{Files, Process, fails, json, meshlock, output, says};
 
-/// What curl is told at a path of the API, with a token or without.
+/// Returns the answer to a request of curl for a path of the API, with a token or without.
 fn ask(address: &str, token: Option<&str>, path: &str) -> Value {
     let mut curl = Command::new("curl");
     curl.args(["-s", "--max-time", "60", "-d", "{}", &format!("http://{address}{path}")]);
@@ -25,7 +25,7 @@ fn lines(path: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn tokens_rules_and_the_audit_log_are_as_the_configuration_says_and_are_read_anew() {
+fn tokens_rules_and_the_audit_log_follow_the_configuration_and_are_reloaded() {
     if !needs_program("curl") {
         return;
     }
@@ -53,7 +53,7 @@ fn tokens_rules_and_the_audit_log_are_as_the_configuration_says_and_are_read_ane
     assert_eq!(ask(address, Some(token), "/v1/locks/jobs/break")["code"], "denied");
     assert_eq!(ask(address, None, "/v1/locks/jobs/acquire")["code"], "denied", "a rule closes the machine");
     assert_eq!(ask(address, Some("a guess"), "/v1/locks/jobs/acquire")["code"], "unauthenticated");
-    // Whoever runs the node is not bound.
+    // The rules do not apply to the user who runs the node.
     assert_eq!(json(home.path(), &["queue", "jobs"])["holders"].as_array().unwrap().len(), 1);
 
     write("'break'");
@@ -91,7 +91,7 @@ fn tokens_rules_and_the_audit_log_are_as_the_configuration_says_and_are_read_ane
 }
 
 #[test]
-fn certificates_over_a_network_may_do_what_the_rules_give_them() {
+fn rules_apply_to_client_certificates_over_a_network() {
     let rules = "clients = '127.0.0.1:0'\n\
                  [[access]]\nprincipal = 'ci'\nlocks = 'deploy/*'\nverbs = ['acquire', 'watch']\n\
                  [[access]]\nprincipal = 'ops'\nlocks = '*'\nverbs = ['watch', 'break', 'admin']\n";
@@ -141,7 +141,7 @@ fn certificates_over_a_network_may_do_what_the_rules_give_them() {
 }
 
 #[test]
-fn a_token_is_shown_once_with_what_to_store_and_means_nothing_else_in_rules() {
+fn a_token_is_printed_with_the_hash_to_store_and_invalid_names_are_rejected() {
     let home = tempfile::tempdir().unwrap();
     let text = says(home.path(), &["token", "new", "ci-1"]);
     assert!(text.contains("[[tokens]]\n  name = \"ci-1\"\n  sha256 = \""), "{text}");

@@ -1,4 +1,4 @@
-//! `meshlock node --api`: the same locks for programs of other languages.
+//! `meshlock node --api`: the same locks over HTTP.
 
 use std::process::Command;
 

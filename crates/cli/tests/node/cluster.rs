@@ -1,6 +1,6 @@
 //! Sites that start, leave, and start again.
 
-use meshlock_testing::{BoundedCommand, WITHIN, eventually};
+use meshlock_testing::{BoundedCommand, WITHIN, eventually, within_steps};
 use meshlock_wire::clients::ToClient;
 use rustix::process::Signal;
 
@@ -13,7 +13,7 @@ fn members(files: &Files, site: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_site_alone_needs_no_configuration_and_is_found_by_its_user() {
+fn a_single_site_needs_no_configuration_and_is_found_by_its_user() {
     let files = Files::new(0, false, "");
     let mut command = meshlock(files.home());
     command.arg("node");
@@ -36,7 +36,7 @@ fn a_site_alone_needs_no_configuration_and_is_found_by_its_user() {
 }
 
 #[test]
-fn a_site_that_is_told_to_stop_leaves_and_one_that_starts_again_joins_again() {
+fn a_site_leaves_when_it_is_terminated_and_joins_again_when_it_is_restarted() {
     let files = Files::new(3, true, "");
     let mut sites = files.start_all(&["a", "b", "c"]);
     eventually("all have heard of all", || members(&files, "a") == ["a", "b", "c"]);
@@ -50,7 +50,7 @@ fn a_site_that_is_told_to_stop_leaves_and_one_that_starts_again_joins_again() {
 }
 
 #[test]
-fn clients_that_do_not_stop_in_time_are_told_that_they_lost() {
+fn clients_that_do_not_stop_in_time_are_told_that_they_lost_their_locks() {
     let files = Files::new(1, false, "shutdown_grace = '100ms'\n");
     let mut sites = files.start_all(&["a"]);
     let mut client = files.client("a", "test");
@@ -84,7 +84,7 @@ fn a_second_signal_ends_a_site_at_once() {
 }
 
 #[test]
-fn a_site_that_is_not_in_the_list_joins_through_it() {
+fn a_site_that_is_not_in_the_list_of_sites_joins_through_one_that_is() {
     let files = Files::new(2, false, "");
     let _sites = files.start_all(&["a", "b"]);
     let socket = files.path("a.sock");
@@ -126,9 +126,9 @@ fn a_site_joins_by_the_address_of_any_other_and_learns_the_rest() {
 }
 
 #[test]
-fn a_semaphore_that_nobody_can_agree_on_is_not_waited_for_longer_than_was_said() {
+fn a_semaphore_without_a_majority_is_refused_when_the_wait_limit_has_passed() {
     let files = Files::new(3, false, "");
-    // Alone it is no majority, so that no rule can be made.
+    // One site is no majority, so no rule can be added.
     let site = files.start("a");
     eventually("it serves clients", || site.log().contains("started"));
     let socket = files.path("a.sock");
@@ -140,11 +140,12 @@ fn a_semaphore_that_nobody_can_agree_on_is_not_waited_for_longer_than_was_said()
 }
 
 #[test]
-fn a_site_whose_log_nobody_reads_takes_part_all_the_same() {
+fn a_site_whose_log_nobody_reads_becomes_a_member_all_the_same() {
     let files = Files::new(1, false, "");
     let (unread, full) = std::io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&full, true).unwrap();
-    while rustix::io::write(&full, &[0; 4096]).is_ok() {}
+    let fill = || rustix::io::write(&full, &[0; 4096]).is_err();
+    within_steps("the pipe is full", fill);
     rustix::io::ioctl_fionbio(&full, false).unwrap();
     let mut command = meshlock(files.home());
     command.args(["node", "--config", &files.path("a.toml")]).stderr(full);
@@ -154,7 +155,7 @@ fn a_site_whose_log_nobody_reads_takes_part_all_the_same() {
 }
 
 #[test]
-fn a_service_manager_is_told_when_a_site_takes_part_and_when_it_leaves() {
+fn a_service_manager_is_notified_when_a_site_is_ready_and_when_it_stops() {
     let files = Files::new(1, false, "");
     let path = files.path("notify");
     let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();

@@ -1,11 +1,11 @@
-//! What a node is refused for, before anything starts.
+//! Configuration errors, which are reported before anything starts.
 
 use std::fs;
 
 use crate::site::{Files, fails, says};
 
 #[test]
-fn a_configuration_that_makes_no_sense_is_refused_with_file_line_and_key() {
+fn an_invalid_configuration_is_rejected_with_its_file_line_and_key() {
     let files = Files::new(2, false, "");
     let path = files.path("bad.toml");
     for (text, says) in [
@@ -29,7 +29,7 @@ fn a_configuration_that_makes_no_sense_is_refused_with_file_line_and_key() {
 }
 
 #[test]
-fn a_certificate_of_another_site_is_refused() {
+fn a_certificate_of_another_site_is_rejected() {
     let files = Files::new(2, true, "");
     let path = files.path("b.toml");
     let error = fails(files.home(), 64, &["node", "--config", &path, "--site", "a"]);
@@ -45,7 +45,7 @@ fn the_example_configuration_is_printed() {
 }
 
 #[test]
-fn without_a_node_a_command_says_how_to_start_one() {
+fn a_command_without_a_node_prints_how_to_start_one() {
     let files = Files::new(0, false, "");
     let error = fails(files.home(), 69, &["status"]);
     assert!(error.contains("no node runs for this user") && error.contains("`meshlock node`"), "{error}");
@@ -54,7 +54,7 @@ fn without_a_node_a_command_says_how_to_start_one() {
 }
 
 #[test]
-fn completions_and_manual_know_the_commands() {
+fn completions_and_the_manual_contain_the_commands() {
     let files = Files::new(0, false, "");
     for shell in ["bash", "zsh", "fish"] {
         assert!(says(files.home(), &["completions", shell]).contains("example-config"), "{shell}");

@@ -1,4 +1,4 @@
-//! One acquisition followed through the logs of all sites that had to do with it.
+//! Following one acquisition through the logs of all sites that took part in it.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::site::{Files, Process, fails, json, meshlock};
 
-/// A site that writes down what it does for each acquisition, and where its API is.
+/// Starts a site that logs what it does for each acquisition. Returns it and the address of its API.
 fn start(files: &Files, site: &str) -> (Process, String) {
     let mut command = meshlock(files.home());
     command.args(["node", "--config", &files.path(&format!("{site}.toml")), "--api", "127.0.0.1:0"]);
@@ -28,14 +28,14 @@ pub(crate) fn curl(address: &str, path: &str, header: &str, body: &str) -> Comma
     curl
 }
 
-/// What was answered, and for which cause.
+/// Returns the body of an answer and the id of its cause.
 pub(crate) fn answer(curl: std::process::Output) -> (Value, String) {
     let text = String::from_utf8(curl.stdout).unwrap();
     let (body, cause) = text.rsplit_once('\n').unwrap();
     (serde_json::from_str(body).unwrap_or_else(|_| panic!("{text}")), cause.to_owned())
 }
 
-/// The lines of a log that say this, each as the values of some of its fields.
+/// Returns some fields of each line of a log that has this message.
 fn lines(process: &Process, message: &str, fields: [&str; 3]) -> Vec<[String; 3]> {
     let log = process.log();
     let objects =
@@ -86,7 +86,7 @@ fn a_client_s_request_is_found_in_the_log_of_every_site_that_handled_a_message_f
 }
 
 #[test]
-fn a_level_of_the_log_that_makes_no_sense_is_refused() {
+fn an_invalid_log_level_is_rejected() {
     let home = tempfile::tempdir().unwrap();
     let error = fails(home.path(), 64, &["node", "--log-level", "meshlock::lock=loud"]);
     assert!(error.contains("--log-level <LEVEL>") && error.contains("loud"), "{error}");

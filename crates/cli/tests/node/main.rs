@@ -1,4 +1,4 @@
-//! `meshlock node` and the commands that ask it, as an operator runs them: real processes on the loopback network.
+//! `meshlock node` and the commands that talk to it, as an operator runs them: real processes on the loopback network.
 
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
 

@@ -1,4 +1,4 @@
-//! Looking at a running cluster, and changing it.
+//! Inspecting and changing a running cluster.
 
 use meshlock_testing::eventually;
 use meshlock_wire::clients::ToClient;
@@ -6,7 +6,7 @@ use meshlock_wire::clients::ToClient;
 use crate::site::{Files, fails, json, says};
 
 #[test]
-fn an_operator_sees_who_holds_and_waits_takes_a_lock_away_and_changes_its_rules() {
+fn an_operator_lists_holders_and_waiters_breaks_a_lock_and_changes_its_rules() {
     let files = Files::new(3, true, "");
     let _sites = files.start_all(&["a", "b", "c"]);
     let (home, a, c) = (files.home(), files.path("a.sock"), files.path("c.sock"));
@@ -58,7 +58,7 @@ fn an_operator_sees_who_holds_and_waits_takes_a_lock_away_and_changes_its_rules(
 }
 
 #[test]
-fn a_site_is_removed_whichever_node_is_asked_and_one_that_is_gone_needs_no_word() {
+fn any_node_can_remove_a_site_and_one_that_is_gone_need_not_confirm() {
     let files = Files::new(4, false, "");
     let mut sites = files.start_all(&["a", "b", "c", "d"]);
     let (home, a, c) = (files.home(), files.path("a.sock"), files.path("c.sock"));
@@ -84,7 +84,7 @@ fn a_site_is_removed_whichever_node_is_asked_and_one_that_is_gone_needs_no_word(
 }
 
 #[test]
-fn one_frame_of_top_shows_members_and_the_locks_of_all_of_them() {
+fn one_frame_of_top_shows_all_members_and_their_locks() {
     let files = Files::new(2, false, "");
     let _sites = files.start_all(&["a", "b"]);
     let (home, a) = (files.home(), files.path("a.sock"));

@@ -1,4 +1,4 @@
-//! Traces of acquisitions, as a collector of OpenTelemetry gets them.
+//! Traces of acquisitions, as an OpenTelemetry collector receives them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::follow::{answer, curl};
 use crate::site::{Files, Process, fails, meshlock};
 
-/// Takes what is sent, answers as a collector does, and gives on every span with the site that it is of.
+/// Acts as a collector: answers every request, and sends each span with the name of its site to `spans`.
 fn collect(listener: &TcpListener, spans: &Sender<(String, Value)>) {
     for stream in listener.incoming() {
         let stream = stream.unwrap();
@@ -22,7 +22,7 @@ fn collect(listener: &TcpListener, spans: &Sender<(String, Value)>) {
         assert_eq!(line, "POST /v1/traces HTTP/1.1\r\n");
         while line != "\r\n" {
             line.clear();
-            stream.read_line(&mut line).unwrap();
+            assert_ne!(stream.read_line(&mut line).unwrap(), 0, "the request ends within its head");
             if let Some(text) = line.strip_prefix("Content-Length: ") {
                 length = text.trim().parse().unwrap();
             }
@@ -44,7 +44,7 @@ fn collect(listener: &TcpListener, spans: &Sender<(String, Value)>) {
     }
 }
 
-/// All spans until each of these has come, by trace, site and name.
+/// Receives spans until all `wanted` ones have arrived, and returns them by trace, site and name.
 fn until_all(spans: &Receiver<(String, Value)>, wanted: &[(&str, &str, &str)]) -> BTreeMap<String, Value> {
     let key = |trace: &str, site: &str, name: &str| format!("{trace} {site} {name}");
     let (mut found, deadline) = (BTreeMap::new(), Deadline::default());
@@ -58,7 +58,7 @@ fn until_all(spans: &Receiver<(String, Value)>, wanted: &[(&str, &str, &str)]) -
 }
 
 #[test]
-fn a_collector_gets_an_acquisition_s_wait_and_hold_and_what_other_sites_did_for_it() {
+fn a_collector_receives_the_spans_of_an_acquisition_from_all_sites() {
     if !needs_program("curl") {
         return;
     }
@@ -70,7 +70,7 @@ fn a_collector_gets_an_acquisition_s_wait_and_hold_and_what_other_sites_did_for_
     let start = |site: &str, named: bool| {
         let mut command = meshlock(files.home());
         command.args(["node", "--config", &files.path(&format!("{site}.toml")), "--api", "127.0.0.1:0"]);
-        // By the flag, or by what all of OpenTelemetry's programs look at.
+        // By the flag, or by the variable that OpenTelemetry defines.
         if named {
             command.args(["--otlp", &collector]);
         } else {
@@ -84,7 +84,7 @@ fn a_collector_gets_an_acquisition_s_wait_and_hold_and_what_other_sites_did_for_
     let trace = "traceparent: 00-11111111111111110000000000000b02-2222222222222222-01";
     let waiting = curl(&at_b, "acquire", trace, "{}").spawn().unwrap();
     let (a, b) = ("00000000000000a1", "0000000000000b02");
-    // It waits at the one, and the other knows.
+    // It waits at one site, and the other site has received the request.
     let mut found = until_all(&spans, &[(b, "a", "meshlock.message REQUEST")]);
     let release = |held: &Value| format!("{{\"session\":{}}}", held["session"]);
     answer(curl(&at_a, "release", "x-request-id: over", &release(&held)).output_in_time());
@@ -103,7 +103,7 @@ fn a_collector_gets_an_acquisition_s_wait_and_hold_and_what_other_sites_did_for_
         "{wait} {hold}"
     );
     assert!(nanos(&hold, start) < nanos(&hold, end), "{hold}");
-    // What follows from asking is below it, at whichever site.
+    // Spans that the wait caused are its children, at either site.
     assert_eq!(hold["parentSpanId"], wait["spanId"]);
     assert_eq!(span(b, "a", "meshlock.message REQUEST")["parentSpanId"], wait["spanId"]);
     // It belongs to the client's trace, and got the lock from the other acquisition.
@@ -119,7 +119,7 @@ fn a_collector_gets_an_acquisition_s_wait_and_hold_and_what_other_sites_did_for_
 }
 
 #[test]
-fn a_collector_that_cannot_be_spoken_to_is_refused_with_what_would_be_right() {
+fn an_unsupported_collector_address_is_rejected_with_a_valid_example() {
     let home = tempfile::tempdir().unwrap();
     let error = fails(home.path(), 64, &["node", "--otlp", "https://otel.example"]);
     assert!(

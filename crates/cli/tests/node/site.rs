@@ -1,4 +1,4 @@
-//! Starts sites, and waits for what they say: never for time to pass.
+//! Starts sites, and waits for what they print, never for time to pass.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use meshlock_cluster::table::Wait;
 use meshlock_testing::{BoundedChild, BoundedCommand, Deadline, Lines, WITHIN};
 use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 
-/// The command, away from this user's own nodes.
+/// Returns the command `meshlock` with directories of its own, so that it does not find the user's nodes.
 pub(crate) fn meshlock(home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
     for directory in ["XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"] {
@@ -36,7 +36,7 @@ pub(crate) fn output(home: &Path, arguments: &[&str]) -> Output {
     command.args(arguments).output_in_time()
 }
 
-/// What a command prints that succeeds.
+/// Runs a command, asserts that it succeeds, and returns what it prints.
 pub(crate) fn says(home: &Path, arguments: &[&str]) -> String {
     let output = output(home, arguments);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -44,13 +44,13 @@ pub(crate) fn says(home: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("output is UTF-8")
 }
 
-/// What it prints with `--json`.
+/// Runs a command with `--json`, and returns what it prints.
 pub(crate) fn json(home: &Path, arguments: &[&str]) -> serde_json::Value {
     let arguments: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
     serde_json::from_str(&says(home, &arguments)).expect("one JSON document")
 }
 
-/// What a command says that fails with `code`.
+/// Runs a command, asserts that it fails with `code`, and returns its error message.
 pub(crate) fn fails(home: &Path, code: i32, arguments: &[&str]) -> String {
     let output = output(home, arguments);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -59,7 +59,7 @@ pub(crate) fn fails(home: &Path, code: i32, arguments: &[&str]) -> String {
     error
 }
 
-/// A process whose lines are read; it is killed when this is dropped.
+/// A process whose output is read line by line. Dropping this kills it.
 pub(crate) struct Process {
     child: Child,
     lines: Lines,
@@ -72,14 +72,14 @@ impl Process {
         Self::start_with(command.stderr(stderr), log)
     }
 
-    /// With the standard error that the command has.
+    /// Starts a command, and keeps its standard error.
     pub(crate) fn start_with(command: &mut Command, log: PathBuf) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
         let lines = Lines::of(child.stdout.take().unwrap());
         Process { child, lines, log }
     }
 
-    /// Its next line.
+    /// Waits for the next line and returns it.
     pub(crate) fn line(&self) -> String {
         let line = self.lines.next("the process says something");
         line.unwrap_or_else(|| panic!("it says nothing and ends; its log:\n{}", self.log()))
@@ -97,7 +97,7 @@ impl Process {
         rustix::process::kill_process(rustix::process::Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
-    /// How it ends, once its output has.
+    /// Waits for the end of the output and of the process, and returns its exit status.
     pub(crate) fn end(&mut self) -> ExitStatus {
         self.lines.until_end("the end of the process's output");
         self.child.wait_in_time()
@@ -120,13 +120,13 @@ impl Drop for Process {
     }
 }
 
-/// A directory with the configurations of so many sites, `a`, `b` and so on.
+/// A directory with the configurations of sites `a`, `b` and so on.
 pub(crate) struct Files {
     dir: tempfile::TempDir,
 }
 
 impl Files {
-    /// With certificates, if `tls`; `more` is what else each configuration says.
+    /// Writes configurations for this many sites, with certificates if `tls`, and with the text `more` at the end of each.
     pub(crate) fn new(sites: usize, tls: bool, more: &str) -> Self {
         let listeners: Vec<TcpListener> =
             (0..sites).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
@@ -135,7 +135,7 @@ impl Files {
         Files::at(&addresses, tls, more)
     }
 
-    /// The same, for sites that listen at these addresses.
+    /// The same for sites that listen at these addresses.
     pub(crate) fn at(addresses: &[SocketAddr], tls: bool, more: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path();
@@ -176,14 +176,14 @@ impl Files {
         self.home().join(file).display().to_string()
     }
 
-    /// Starts a site; it may not be ready yet.
+    /// Starts a site, and does not wait until it is ready.
     pub(crate) fn start(&self, site: &str) -> Process {
         let mut command = meshlock(self.home());
         command.args(["node", "--config", &self.path(&format!("{site}.toml"))]);
         Process::start(command, self.home().join(format!("{site}.log")))
     }
 
-    /// Starts sites, and waits until all are ready.
+    /// Starts sites and waits until all are ready.
     pub(crate) fn start_all(&self, sites: &[&str]) -> Vec<Process> {
         let all: Vec<Process> = sites.iter().map(|site| self.start(site)).collect();
         for (site, process) in sites.iter().zip(&all) {
@@ -193,7 +193,7 @@ impl Files {
         all
     }
 
-    /// A client of a site.
+    /// Connects a client to a site.
     pub(crate) fn client(&self, site: &str, who: &str) -> Client {
         let stream = UnixStream::connect(self.home().join(format!("{site}.sock"))).unwrap();
         stream.set_read_timeout(Some(WITHIN)).unwrap();
@@ -204,7 +204,7 @@ impl Files {
     }
 }
 
-/// A client that asks for locks.
+/// A connected client.
 pub(crate) struct Client {
     stream: UnixStream,
     bytes: Vec<u8>,
@@ -218,11 +218,11 @@ impl Client {
         self.stream.write_all(&bytes).unwrap();
     }
 
-    /// What the node says next, but that leases last longer.
+    /// Returns the next message of the node, except extensions of leases.
     pub(crate) fn receive(&mut self) -> ToClient {
         let deadline = Deadline::default();
         loop {
-            deadline.check("the node says something else than that leases last longer");
+            deadline.check("the node sends a message that is no extension of a lease");
             if let Some((message, length)) = take_to_client(&self.bytes).unwrap() {
                 self.bytes.drain(..length);
                 if !matches!(message, ToClient::Extended { .. }) {
@@ -231,27 +231,27 @@ impl Client {
                 continue;
             }
             let mut scratch = [0; 4096];
-            let count = self.stream.read(&mut scratch).expect("the node says something in time");
+            let count = self.stream.read(&mut scratch).expect("the node sends something in time");
             assert!(count > 0, "the node is still there");
             self.bytes.extend_from_slice(&scratch[..count]);
         }
     }
 
-    /// Asks for a lock; it may have to wait.
+    /// Requests a lock, and does not wait for it.
     pub(crate) fn want(&mut self, lock: &str) {
         let (lock, wait) = (lock.parse().unwrap(), Wait::Forever);
         self.last_tag += 1;
         self.say(&ToNode::Acquire { tag: self.last_tag, lock, wait, permits: None });
     }
 
-    /// Gives back what it asked for last, and waits until that is done.
+    /// Releases the lock of the last request and waits for the confirmation.
     pub(crate) fn release(&mut self) {
         self.say(&ToNode::Release(self.last_tag));
         let answer = self.receive();
         assert_eq!(answer, ToClient::Released(self.last_tag));
     }
 
-    /// Asks for a lock and waits until it has it. Gives back the fence.
+    /// Acquires a lock and returns its fence.
     pub(crate) fn acquire(&mut self, lock: &str) -> i64 {
         self.want(lock);
         let answer = self.receive();

@@ -1,4 +1,4 @@
-//! Watching a running cluster: what `meshlock trace` prints, what one who does not keep up is told, and the lab's live page.
+//! Watching a running cluster: `meshlock trace`, watchers that are too slow, and the lab's live page.
 
 #[path = "../../../lab/tests/browser/driver.rs"]
 #[expect(dead_code, reason = "the lab's own tests use more of it")]
@@ -25,7 +25,7 @@ fn cluster(files: &Files) -> Vec<Process> {
     sites
 }
 
-/// Lines of a process until `enough` says so.
+/// Reads lines of a process until `enough` returns true, and returns them.
 fn lines_until(process: &Process, mut enough: impl FnMut(&[Value]) -> bool) -> Vec<Value> {
     let (mut lines, deadline) = (Vec::new(), Deadline::default());
     while !enough(&lines) {
@@ -43,14 +43,14 @@ fn text<'a>(line: &'a Value, name: &str) -> &'a str {
     line[name].as_str().unwrap()
 }
 
-/// Who sent a message to whom, and its number.
+/// Sender, receiver and number of a message.
 fn message(line: &Value) -> (&str, &str, u64) {
     let (here, there, number) = (text(line, "site"), text(line, "peer"), line["number"].as_u64().unwrap());
     if line["kind"] == "send" { (here, there, number) } else { (there, here, number) }
 }
 
 #[test]
-fn every_entry_and_release_is_told_once_and_no_message_is_received_before_it_is_sent() {
+fn a_trace_has_every_entry_and_release_once_and_no_message_before_it_is_sent() {
     let files = Files::new(3, true, "");
     let _sites = cluster(&files);
     let mut command = meshlock(files.home());
@@ -97,7 +97,7 @@ fn every_entry_and_release_is_told_once_and_no_message_is_received_before_it_is_
 }
 
 #[test]
-fn over_a_network_those_are_watched_that_are_named_and_of_the_others_it_is_said() {
+fn over_a_network_only_the_named_sites_are_watched_and_the_others_are_listed() {
     let access =
         "clients = '127.0.0.1:0'\n[[access]]\nprincipal = 'laptop'\nlocks = '*'\nverbs = ['watch']\n";
     let files = Files::new(2, true, access);
@@ -133,7 +133,7 @@ fn over_a_network_those_are_watched_that_are_named_and_of_the_others_it_is_said(
 }
 
 #[test]
-fn what_makes_no_sense_is_said_before_anyone_is_asked() {
+fn invalid_arguments_are_rejected_before_a_node_is_contacted() {
     let files = Files::new(0, false, "");
     let socket = files.path("a.sock");
     for (code, arguments, says) in [
@@ -154,7 +154,7 @@ fn what_makes_no_sense_is_said_before_anyone_is_asked() {
 }
 
 #[test]
-fn one_who_does_not_keep_up_loses_lines_and_is_told_how_many() {
+fn a_watcher_that_is_too_slow_loses_lines_and_is_told_how_many() {
     const ROUNDS: u64 = 6000;
     let files = Files::new(1, false, "");
     let _sites = files.start_all(&["a"]);
@@ -210,7 +210,7 @@ fn lab(files: &Files, arguments: &[&str]) -> Process {
 const HOLDERS: &str = "document.querySelector(\"[data-lock='jobs']\")?.dataset.holders";
 
 #[test]
-fn the_live_page_shows_who_holds_what_and_its_recording_shows_the_same() {
+fn the_live_page_shows_the_holders_and_so_does_its_recording() {
     let Some(browser) = Browser::for_a_test() else { return };
     let files = Files::new(3, false, "[lease]\nlength = '2s'\nmargin = '400ms'\nrenew_every = '500ms'\n");
     let sites = cluster(&files);

@@ -1,19 +1,20 @@
-//! One at a time, or as many as there are permits; as long as some process of the command lives.
+//! Exclusion: at most one command, or as many as there are permits, for as long as some process of the command runs.
 
 use std::fs;
 
+use meshlock_testing::needs_program;
 use rustix::process::Signal;
 
 use crate::user::{CLOSE_ALL, COUNT_SOCKETS, Running, User};
 
-/// Is inside until it is told to go; what it leaves behind shows that it has left.
+/// Prints that it is inside, waits for a line, and appends a line to `trace` when it leaves.
 const STAY: &str = "echo in $$; read _; echo left >> trace";
 
-/// Says what those before it have left behind.
+/// Prints what earlier commands appended to `trace`.
 const LOOK: &str = "cat trace";
 
 #[test]
-fn while_one_is_inside_another_is_not() {
+fn two_commands_are_never_inside_at_once() {
     let user = User::new();
     let mut first = user.start(&["x"], STAY);
     assert!(first.line().starts_with("in "));
@@ -27,7 +28,7 @@ fn while_one_is_inside_another_is_not() {
 }
 
 #[test]
-fn why_there_is_no_lock_is_said() {
+fn the_reason_for_a_refused_lock_is_printed() {
     let user = User::new();
     let mut first = user.start(&["x"], STAY);
     first.line();
@@ -37,7 +38,7 @@ fn why_there_is_no_lock_is_said() {
 }
 
 #[test]
-fn as_many_as_there_are_permits_are_inside() {
+fn as_many_commands_as_permits_are_inside() {
     let user = User::new();
     let permits = ["pool", "--permits", "2"];
     let stay = "echo slot $MESHLOCK_SLOT; read _";
@@ -56,7 +57,7 @@ fn as_many_as_there_are_permits_are_inside() {
 }
 
 #[test]
-fn eight_who_start_at_once_start_one_node_and_count_without_losing_any() {
+fn eight_commands_at_once_start_one_node_and_lose_no_update() {
     let user = User::new();
     fs::write(user.file("count"), "0\n").unwrap();
     let count = "n=$(cat count); echo $((n + 1)) > count; echo $MESHLOCK_FENCE";
@@ -70,7 +71,7 @@ fn eight_who_start_at_once_start_one_node_and_count_without_losing_any() {
 }
 
 #[test]
-fn a_command_whose_meshlock_is_killed_goes_on_and_keeps_the_lock() {
+fn a_command_whose_meshlock_run_is_killed_continues_and_keeps_the_lock() {
     let user = User::new();
     let mut first = user.start(&["x"], STAY);
     first.line();
@@ -83,7 +84,7 @@ fn a_command_whose_meshlock_is_killed_goes_on_and_keeps_the_lock() {
 }
 
 #[test]
-fn what_a_command_leaves_running_keeps_the_lock() {
+fn background_processes_of_a_command_keep_the_lock() {
     let user = User::new();
     let mut first = user.start(&["x"], "exec 3<&0; (read _ <&3; echo left >> trace) & echo in");
     assert_eq!((first.line().as_str(), first.code()), ("in", Some(0)));
@@ -94,7 +95,7 @@ fn what_a_command_leaves_running_keeps_the_lock() {
 }
 
 #[test]
-fn the_whole_tree_counts_when_meshlock_is_killed() {
+fn all_descendants_keep_the_lock_when_meshlock_run_is_killed() {
     let user = User::new();
     let tree = "exec 3<&0; setsid sh -c 'read _ <&3; echo left >> trace' & echo in; read _";
     let mut first = user.start(&["x"], tree);
@@ -109,7 +110,10 @@ fn the_whole_tree_counts_when_meshlock_is_killed() {
 }
 
 #[test]
-fn a_command_that_closes_what_it_inherited_keeps_the_lock_too() {
+fn a_command_that_closes_inherited_descriptors_keeps_the_lock() {
+    if !needs_program("bash") {
+        return;
+    }
     let user = User::new();
     let script = format!("{CLOSE_ALL}; echo in $({COUNT_SOCKETS}); read _; echo left >> trace");
     let mut first = Running::start(user.meshlock_run(&["x", "--", "bash", "-c", &script]));

@@ -1,4 +1,4 @@
-//! How it ends, and what the command sees.
+//! Exit codes, and the environment of the command.
 
 use std::io::{Read, Write};
 use std::process::Stdio;
@@ -18,7 +18,7 @@ fn the_exit_code_is_that_of_the_command() {
 }
 
 #[test]
-fn a_command_that_is_not_there_or_cannot_be_executed_is_said_as_shells_do() {
+fn a_missing_or_non_executable_command_gives_the_exit_codes_of_a_shell() {
     let user = User::new();
     for (program, code) in [("./nothing-here", 127), ("/etc/passwd", 126)] {
         let output = user.meshlock_run(&["x", "--", program]).output_in_time();
@@ -30,7 +30,7 @@ fn a_command_that_is_not_there_or_cannot_be_executed_is_said_as_shells_do() {
 }
 
 #[test]
-fn arguments_that_make_no_sense_are_named() {
+fn invalid_arguments_are_named() {
     let user = User::new();
     let cases: [(&[&str], &str); 8] = [
         (&["--", "true"], "<NAME>"),
@@ -51,7 +51,7 @@ fn arguments_that_make_no_sense_are_named() {
 }
 
 #[test]
-fn a_node_that_is_named_and_not_there_is_not_replaced_by_another() {
+fn a_named_node_that_does_not_run_is_not_replaced_by_another() {
     let user = User::new();
     let nowhere = user.file("nowhere.sock");
     let given = user.meshlock_run(&["x", "--socket"]).arg(&nowhere).args(["--", "true"]).output_in_time();
@@ -64,7 +64,7 @@ fn a_node_that_is_named_and_not_there_is_not_replaced_by_another() {
 }
 
 #[test]
-fn the_command_sees_the_name_the_fence_and_the_slot() {
+fn the_environment_has_the_name_the_fence_and_the_slot() {
     let user = User::new();
     let see = |name: &str| {
         let output = user.run(&[name], "echo $MESHLOCK_NAME; echo $MESHLOCK_FENCE; echo $MESHLOCK_SLOT");
@@ -77,7 +77,7 @@ fn the_command_sees_the_name_the_fence_and_the_slot() {
 }
 
 #[test]
-fn whatever_bytes_come_in_go_out_again() {
+fn input_and_output_are_passed_through_unchanged() {
     let user = User::new();
     let sent: Vec<u8> = (0..1_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let mut process =
@@ -92,7 +92,7 @@ fn whatever_bytes_come_in_go_out_again() {
 }
 
 #[test]
-fn a_command_whose_output_nobody_reads_ends_as_it_would_alone() {
+fn a_command_whose_output_nobody_reads_ends_as_without_meshlock() {
     let user = User::new();
     let mut process = user.meshlock_run(&["x", "--", "yes"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut some = [0; 4];
@@ -104,7 +104,7 @@ fn a_command_whose_output_nobody_reads_ends_as_it_would_alone() {
 }
 
 #[test]
-fn what_it_has_to_say_itself_may_go_nowhere() {
+fn a_closed_standard_error_is_no_failure() {
     let user = User::new();
     let mut first = user.start(&["x"], "trap '' TERM; echo in; read _");
     assert_eq!(first.line(), "in");

@@ -1,30 +1,30 @@
-//! When the lock is lost, the command is gone before anyone else can have it.
+//! When the lock is lost, the command has ended before anyone else can get the lock.
 
 use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use meshlock_testing::{BoundedChild, Lines};
+use meshlock_testing::{BoundedChild, Deadline, Lines, needs_program};
 use rustix::process::Signal;
 
 use crate::user::{CLOSE_ALL, Running, User, send, wait_for_end};
 
-/// The lease of a node that nobody configured.
+/// The default lease of a node.
 const LEASE: Duration = Duration::from_secs(5);
 
-/// Says its process, and does not end because it is asked to.
+/// Prints its process id, and ignores SIGTERM.
 const STUBBORN: &str = "trap '' TERM; echo $$; while :; do sleep 600; done";
 
-/// Ends when it is asked to, and says so.
+/// Prints `bye` and ends at SIGTERM.
 const POLITE: &str = "exec 4<&0; trap 'echo bye; exit 0' TERM; cat <&4 & echo in; wait";
 
-/// Complains if a process is there that has not ended.
+/// Returns a script that prints `both` if the process is still running.
 fn look_for(process: i32) -> String {
     format!("if grep -q ') [^Z]' /proc/{process}/stat 2>/dev/null; then echo both; fi")
 }
 
 #[test]
-fn a_command_whose_lock_is_broken_is_asked_to_end_and_the_exit_code_says_why() {
+fn a_command_whose_lock_is_broken_gets_sigterm_and_the_exit_code_is_76() {
     let user = User::new();
     let mut running = user.start(&["x"], POLITE);
     assert_eq!(running.line(), "in");
@@ -34,7 +34,7 @@ fn a_command_whose_lock_is_broken_is_asked_to_end_and_the_exit_code_says_why() {
 }
 
 #[test]
-fn a_command_that_does_not_end_is_killed_with_all_of_its_group() {
+fn a_command_that_ignores_sigterm_is_killed_with_its_process_group() {
     let user = User::new();
     for grace in ["10ms", "1h"] {
         let script = format!("({STUBBORN}) & {STUBBORN}");
@@ -49,14 +49,17 @@ fn a_command_that_does_not_end_is_killed_with_all_of_its_group() {
 }
 
 #[test]
-fn a_command_whose_meshlock_is_gone_is_ended_by_the_node() {
+fn a_command_whose_meshlock_run_was_killed_is_ended_by_the_node() {
+    if !needs_program("bash") {
+        return;
+    }
     // Whether it has the session's socket open or not.
     for script in [STUBBORN.to_owned(), format!("{CLOSE_ALL}; {STUBBORN}")] {
         let user = User::new();
         let mut running = Running::start(user.meshlock_run(&["x", "--", "bash", "-c", &script]));
         let process: i32 = running.line().parse().unwrap();
         running.signal(Signal::KILL);
-        running.wait();
+        running.end_status();
         let mut second = user.start(&["x"], &look_for(process));
         user.wait_for_waiters("x", 1);
         user.break_lock("x");
@@ -66,7 +69,7 @@ fn a_command_whose_meshlock_is_gone_is_ended_by_the_node() {
 }
 
 #[test]
-fn nobody_has_to_read_what_is_said_for_a_command_to_be_ended() {
+fn a_command_is_ended_even_if_nobody_reads_standard_error() {
     let user = User::new();
     let (reader, mut full) = std::io::pipe().unwrap();
     // As much as the kernel keeps for those who do not read.
@@ -81,24 +84,32 @@ fn nobody_has_to_read_what_is_said_for_a_command_to_be_ended() {
 }
 
 #[test]
-fn when_the_node_is_stopped_the_command_ends_before_the_lease_does() {
-    let user = User::new();
-    let mut running = user.start(&["x"], "echo in; exec sleep 600");
-    assert_eq!(running.line(), "in");
-    let node = user.node();
-    send(node, Signal::STOP);
-    let stopped = Instant::now();
-    let code = running.code();
-    let after = stopped.elapsed();
-    send(node, Signal::CONT);
-    assert_eq!(code, Some(76));
-    // What was granted last was granted before it was stopped.
-    assert!(after < LEASE, "{after:?}");
-    assert!(running.complaints().contains("does not extend its lease"));
+fn when_the_node_is_stopped_the_command_ends_before_the_lease() {
+    // On a machine that is busy this test may notice the end too late. It then tries again: a command that is ended too late is so
+    // every time.
+    let deadline = Deadline::default();
+    loop {
+        deadline.check("the command ends before the lease does");
+        let user = User::new();
+        let mut running = user.start(&["x"], "echo in; exec sleep 600");
+        assert_eq!(running.line(), "in");
+        let node = user.node();
+        send(node, Signal::STOP);
+        let stopped = Instant::now();
+        let code = running.code();
+        let after = stopped.elapsed();
+        send(node, Signal::CONT);
+        assert_eq!(code, Some(76));
+        assert!(running.complaints().contains("does not extend its lease"));
+        // The lease was extended for the last time before the node was stopped.
+        if after < LEASE {
+            return;
+        }
+    }
 }
 
 #[test]
-fn when_the_node_is_killed_nobody_is_inside_beside_the_next_holder() {
+fn when_the_node_is_killed_the_command_has_ended_before_the_next_holder_enters() {
     let user = User::new();
     let mut running = user.start(&["x"], STUBBORN);
     let process: i32 = running.line().parse().unwrap();
@@ -117,7 +128,7 @@ fn when_the_node_is_killed_nobody_is_inside_beside_the_next_holder() {
 }
 
 #[test]
-fn a_command_that_ends_when_it_is_asked_need_not_be_killed_when_the_node_is() {
+fn a_command_gets_sigterm_when_the_node_is_killed() {
     let user = User::new();
     let mut running = user.start(&["x"], POLITE);
     assert_eq!(running.line(), "in");

@@ -1,4 +1,4 @@
-//! `meshlock run --node`: the same promises where a network is between the command and its node.
+//! `meshlock run --node`: the same guarantees with a network between the command and its node.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -16,18 +16,18 @@ use rustix::process::Signal;
 
 use crate::user::{Running, User, send, wait_for_end};
 
-/// Is inside until it is told to go; what it leaves behind shows that it has left.
+/// Prints that it is inside, waits for a line, and appends a line to `trace` when it leaves.
 const STAY: &str = "echo in; read _; echo left >> trace";
 
-/// Says its process, and does not end because it is asked to.
+/// Prints its process id, and ignores SIGTERM.
 const STUBBORN: &str = "trap '' TERM; echo $$; while :; do sleep 600; done";
 
-/// A user whose node is reached over a network, with certificates or not.
+/// A user whose node is reached over a network, with certificates or without.
 struct Far {
     user: User,
     node: Running,
     address: String,
-    /// How clients are told to reach it.
+    /// The address of the node.
     flags: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Far {
         Far { user, node, address, flags }
     }
 
-    /// The flags that lead there, through `address`.
+    /// Returns the flags that name the node, at `address`.
     fn through<'a>(&'a self, address: &'a str) -> Vec<&'a str> {
         ["--node", address].into_iter().chain(self.flags.iter().map(String::as_str)).collect()
     }
@@ -78,12 +78,12 @@ impl Far {
         self.user.code(&self.arguments(more), script)
     }
 
-    /// The exit code of another command over the network, and all that it says.
+    /// Runs another command over the network, and returns its exit code and output.
     fn command(&self, arguments: &[&str]) -> (Option<i32>, String) {
         finish(self.user.command(env!("CARGO_BIN_EXE_meshlock")).args(self.arguments(arguments)))
     }
 
-    /// A connection that speaks for itself, with the certificate in `dir`.
+    /// Opens a connection with the certificate in `dir`, for messages that the test writes itself.
     fn raw(&self, dir: &str) -> Raw {
         let identity = Identity::load(&Files::in_directory(&self.user.file(dir))).unwrap();
         let mut wire = Vec::new();
@@ -98,7 +98,7 @@ fn finish(command: &mut Command) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(said).unwrap())
 }
 
-/// A client that is not `meshlock run`.
+/// A client that sends messages which the test chooses.
 struct Raw {
     stream: TcpStream,
     wrap: Wrap,
@@ -138,7 +138,7 @@ impl Raw {
         }
     }
 
-    /// Waits until the node has ended the connection, whatever it still says.
+    /// Waits until the node has closed the connection, and ignores its messages.
     fn until_end(&mut self) {
         let deadline = Deadline::default();
         while self.stream.read(&mut [0; 4096]).unwrap() > 0 {
@@ -154,7 +154,7 @@ impl Raw {
     }
 }
 
-/// What stands between a client and its node, and can be made to lead nowhere: bytes vanish, nobody is told.
+/// A proxy between a client and its node, which can be made to drop all bytes silently.
 struct Hole {
     address: String,
     swallows: Arc<AtomicBool>,
@@ -197,7 +197,7 @@ fn pass_on(mut from: TcpStream, mut into: TcpStream, swallows: &AtomicBool) {
     }
 }
 
-/// The process that keeps the session of a running `meshlock run`.
+/// Returns the process that keeps the session of a running `meshlock run`.
 fn keeper_of(meshlock: i32) -> i32 {
     let children = fs::read_to_string(format!("/proc/{meshlock}/task/{meshlock}/children")).unwrap();
     let is_keeper = |id: &&str| {
@@ -207,13 +207,13 @@ fn keeper_of(meshlock: i32) -> i32 {
     children.split_whitespace().find(is_keeper).expect("it has a keeper").parse().unwrap()
 }
 
-/// Complains if a process is there that has not ended.
+/// Returns a script that prints `both` if the process is still running.
 fn look_for(process: i32) -> String {
     format!("if grep -q ') [^Z]' /proc/{process}/stat 2>/dev/null; then echo both; fi")
 }
 
 #[test]
-fn a_command_has_the_lock_of_a_node_far_away_as_it_has_that_of_its_own() {
+fn a_remote_node_grants_locks_like_a_local_one() {
     for tls in [true, false] {
         let far = Far::new(tls);
         let mut first = far.start(&["x"], "echo $MESHLOCK_NAME; read _; exit 7");
@@ -240,7 +240,7 @@ fn a_command_has_the_lock_of_a_node_far_away_as_it_has_that_of_its_own() {
 }
 
 #[test]
-fn a_command_whose_meshlock_is_killed_goes_on_and_keeps_the_lock() {
+fn a_command_whose_meshlock_run_is_killed_continues_and_keeps_the_lock() {
     let far = Far::new(true);
     let mut first = far.start(&["x"], STAY);
     assert_eq!(first.line(), "in");
@@ -253,7 +253,7 @@ fn a_command_whose_meshlock_is_killed_goes_on_and_keeps_the_lock() {
 }
 
 #[test]
-fn what_a_command_leaves_running_keeps_the_lock_when_all_else_is_killed() {
+fn background_processes_of_a_command_keep_the_lock_when_all_else_is_killed() {
     let far = Far::new(true);
     let tree = "exec 3<&0; setsid sh -c 'read _ <&3; echo left >> trace' & echo in; read _";
     let mut first = far.start(&["x"], tree);
@@ -278,7 +278,7 @@ fn when_the_keeper_is_killed_the_command_is_ended_before_anyone_else_has_the_loc
 }
 
 #[test]
-fn when_nothing_arrives_any_more_the_command_is_ended_before_anyone_else_has_the_lock() {
+fn when_all_packets_are_dropped_the_command_is_ended_before_anyone_else_has_the_lock() {
     for kills_meshlock in [false, true] {
         let far = Far::new(true);
         let hole = Hole::new(&far.address);
@@ -288,7 +288,7 @@ fn when_nothing_arrives_any_more_the_command_is_ended_before_anyone_else_has_the
         let mut second = far.user.start(&["x"], &look_for(process));
         if kills_meshlock {
             first.signal(Signal::KILL);
-            first.wait();
+            first.end_status();
         }
         hole.swallow();
         assert_eq!((second.line().as_str(), second.code()), ("", Some(0)), "nobody else is inside");
@@ -298,7 +298,7 @@ fn when_nothing_arrives_any_more_the_command_is_ended_before_anyone_else_has_the
 }
 
 #[test]
-fn a_lock_that_is_broken_far_away_is_lost_here() {
+fn a_lock_that_is_broken_at_the_remote_node_is_lost() {
     let far = Far::new(true);
     let mut first = far.start(&["x"], STUBBORN);
     let process: i32 = first.line().parse().unwrap();
@@ -310,7 +310,7 @@ fn a_lock_that_is_broken_far_away_is_lost_here() {
 }
 
 #[test]
-fn a_node_that_is_killed_ends_what_runs_far_away_before_its_lease_is_over() {
+fn when_the_remote_node_is_killed_the_command_ends_before_the_lease() {
     let far = Far::new(true);
     let mut first = far.start(&["x"], "echo in; exec sleep 600");
     assert_eq!(first.line(), "in");
@@ -322,11 +322,11 @@ fn a_node_that_is_killed_ends_what_runs_far_away_before_its_lease_is_over() {
 }
 
 #[test]
-fn a_connection_that_is_cut_is_no_client_that_has_gone() {
+fn a_cut_connection_does_not_release_the_lock_at_once() {
     let far = Far::new(true);
     let mut cut = far.raw("meshlock-ca/client-laptop");
     cut.acquire("x");
-    // Anyone in between can end a connection so.
+    // Anyone between client and node can end a connection like this.
     drop(cut);
     assert_eq!(far.code(&["x", "--try"], "true"), Some(75), "its client may still believe in it");
     assert_eq!(far.code(&["x", "--wait", "30s"], "true"), Some(0), "and not for ever");
@@ -341,7 +341,7 @@ fn a_connection_that_is_cut_is_no_client_that_has_gone() {
 }
 
 #[test]
-fn without_tls_the_end_of_a_connection_is_that_of_its_client_and_a_guard_is_refused() {
+fn without_tls_the_end_of_a_connection_releases_the_lock_and_a_guard_is_refused() {
     let far = Far::new(false);
     let mut plain = Raw::start(&far.address, Wrap::plain(), &[]);
     plain.acquire("x");
@@ -357,7 +357,7 @@ fn without_tls_the_end_of_a_connection_is_that_of_its_client_and_a_guard_is_refu
 }
 
 #[test]
-fn only_clients_are_let_in_as_clients_and_only_with_certificates() {
+fn only_client_certificates_are_accepted_from_clients() {
     let far = Far::new(true);
     // A site says what it is, whatever it says.
     let refused = far.raw("meshlock-ca/site-alpha").receive();
@@ -389,7 +389,7 @@ fn only_clients_are_let_in_as_clients_and_only_with_certificates() {
 }
 
 #[test]
-fn all_that_an_operator_asks_can_be_asked_from_far_away() {
+fn all_commands_of_an_operator_work_with_a_remote_node() {
     let far = Far::new(true);
     for (arguments, says) in [
         (&["status"] as &[&str], "is a member of the cluster."),
@@ -435,7 +435,7 @@ fn a_command_is_not_started_on_a_lock_that_was_lost_while_meshlock_was_stopped()
 }
 
 #[test]
-fn a_long_answer_reaches_a_client_far_away_whole() {
+fn a_long_answer_reaches_a_remote_client_completely() {
     let far = Far::new(true);
     let mut raw = far.raw("meshlock-ca/client-laptop");
     assert!(matches!(raw.receive(), ToClient::Welcome { .. }));

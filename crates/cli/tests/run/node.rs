@@ -1,4 +1,4 @@
-//! The user's own node: one, found by all, gone with the last of them.
+//! The user's embedded node: one for all commands, which ends with the last of them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use meshlock_testing::BoundedCommand;
 use crate::user::{Running, User, wait_for_end};
 
 #[test]
-fn it_goes_away_with_its_last_user_and_the_next_one_waits_for_nothing() {
+fn it_ends_with_its_last_client_and_the_next_one_need_not_wait() {
     let user = User::new();
     let fence = |arguments: &[&str]| -> i64 {
         let output = user.run(arguments, "echo $MESHLOCK_FENCE");
@@ -24,13 +24,13 @@ fn it_goes_away_with_its_last_user_and_the_next_one_waits_for_nothing() {
 }
 
 #[test]
-fn it_stays_while_a_command_runs_whose_meshlock_is_gone() {
+fn it_stays_while_a_command_runs_whose_meshlock_run_was_killed() {
     let user = User::new();
     let mut running = user.start(&["x"], "echo in; read _");
     assert_eq!(running.line(), "in");
     let node = user.node();
     running.signal(rustix::process::Signal::KILL);
-    running.wait();
+    running.end_status();
     assert_eq!(user.code(&["x", "--wait", "1500ms"], "true"), Some(75), "longer than it stays without users");
     assert_eq!(user.node(), node);
     running.go_on();
@@ -39,7 +39,7 @@ fn it_stays_while_a_command_runs_whose_meshlock_is_gone() {
 }
 
 #[test]
-fn a_program_with_another_environment_finds_the_same_one() {
+fn a_program_with_another_environment_finds_the_same_node() {
     let user = User::new();
     let mut running = user.start(&["x"], "echo in; read _");
     assert_eq!(running.line(), "in");
@@ -49,7 +49,7 @@ fn a_program_with_another_environment_finds_the_same_one() {
     assert_eq!(command.env("XDG_RUNTIME_DIR", elsewhere).status_in_time().code(), Some(75));
 }
 
-/// A node that the user has started.
+/// Starts a node as a user would.
 fn start_daemon(user: &User) -> Running {
     let mut command = user.command(env!("CARGO_BIN_EXE_meshlock"));
     command.args(["node", "--site", "alpha", "--data", "data"]);
@@ -59,7 +59,7 @@ fn start_daemon(user: &User) -> Running {
 }
 
 #[test]
-fn the_only_node_that_runs_for_the_user_is_used() {
+fn the_only_running_node_of_the_user_is_used() {
     let user = User::new();
     let _node = start_daemon(&user);
     assert_eq!(user.code(&["x"], "true"), Some(0));
@@ -72,7 +72,7 @@ fn the_only_node_that_runs_for_the_user_is_used() {
 }
 
 #[test]
-fn a_user_with_two_nodes_has_to_say_which() {
+fn a_user_with_two_nodes_has_to_name_one() {
     let user = User::new();
     let mut first = user.start(&["x"], "echo in; read _");
     assert_eq!(first.line(), "in");

@@ -1,4 +1,4 @@
-//! Signals: to the whole group of the command, or to the one who waits.
+//! Signals to the process group of the command, and to a `meshlock run` that waits.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ fn every_signal_goes_to_the_group_of_the_command() {
 }
 
 #[test]
-fn a_signal_that_ends_the_command_is_the_exit_code() {
+fn the_exit_code_contains_the_signal_that_ended_the_command() {
     let user = User::new();
     let mut running = user.start(&["x"], "echo in; exec sleep 600");
     assert_eq!(running.line(), "in");
@@ -43,7 +43,7 @@ fn a_signal_that_ends_the_command_is_the_exit_code() {
 }
 
 #[test]
-fn a_command_is_stopped_and_goes_on() {
+fn a_command_is_stopped_and_continues() {
     let user = User::new();
     // Without a terminal, on which it would be the person's business.
     let mut command = user.command("setsid");
@@ -64,7 +64,7 @@ fn a_command_is_stopped_and_goes_on() {
     assert_eq!(running.code(), Some(4));
 }
 
-/// Waits until the kernel says that a process is in this state. There is nothing to read from that would tell.
+/// Waits until a process is in this state. The kernel does not report changes, so `/proc` is read repeatedly.
 fn wait_for_state(process: i32, state: char) {
     eventually(&format!("process {process} is in the state {state}"), || {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
@@ -73,7 +73,7 @@ fn wait_for_state(process: i32, state: char) {
 }
 
 #[test]
-fn who_waits_is_ended_by_a_signal_and_leaves_no_trace() {
+fn a_signal_ends_a_wait_and_removes_the_request() {
     let user = User::new();
     let mut first = user.start(&["x"], "echo in; read _");
     assert_eq!(first.line(), "in");
@@ -90,7 +90,7 @@ fn who_waits_is_ended_by_a_signal_and_leaves_no_trace() {
 }
 
 #[test]
-fn what_nohup_ignores_stays_ignored() {
+fn signals_that_nohup_ignores_stay_ignored() {
     let user = User::new();
     let mut command = user.command("nohup");
     command.arg(env!("CARGO_BIN_EXE_meshlock"));

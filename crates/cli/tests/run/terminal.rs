@@ -1,44 +1,51 @@
-//! On a terminal: `script` gives a command one of its own.
+//! Commands on a terminal, which the program `script` provides.
 
 use std::process::Command;
 
+use meshlock_testing::needs_program;
+
 use crate::user::{Running, User};
 
-/// A shell's command line on a terminal of its own.
-fn on_a_terminal(user: &User, line: &str) -> Running {
+/// Starts a shell's command line on a terminal of its own; `None` if a program is missing, and the test is skipped.
+fn on_a_terminal(user: &User, line: &str) -> Option<Running> {
+    if !needs_program("script") {
+        return None;
+    }
     let mut command: Command = user.command("script");
     command.args(["--quiet", "--return", "--command", line, "/dev/null"]);
     command.env("MESHLOCK", env!("CARGO_BIN_EXE_meshlock"));
-    Running::start(command)
+    Some(Running::start(command))
 }
 
-/// What is printed up to a line that contains `text`: what is typed is printed too.
+/// Reads up to a line that contains `text`, and returns everything read. The terminal also prints what is typed.
 fn read_to(running: &mut Running, text: &str) -> String {
     read_until(running, text, |line| line.contains(text))
 }
 
-/// What is printed up to a line that is `text`.
+/// Reads up to a line that equals `text`, and returns everything read.
 fn read_to_line(running: &mut Running, text: &str) -> String {
     read_until(running, text, |line| line == text)
 }
 
 fn read_until(running: &mut Running, wanted: &str, found: impl Fn(&str) -> bool) -> String {
     let mut all = String::new();
-    loop {
-        let line = running.next_line().unwrap_or_else(|| panic!("'{wanted}' does not come after: {all}"));
-        all.push_str(&line);
+    let is_found = running.find_line(&format!("the terminal shows '{wanted}'"), |line| {
+        all.push_str(line);
         all.push('\n');
-        if found(line.trim_end()) {
-            return all;
-        }
-    }
+        found(line.trim_end()).then_some(())
+    });
+    assert!(is_found.is_some(), "the output has ended without '{wanted}': {all}");
+    all
 }
 
 #[test]
 fn a_command_reads_what_is_typed() {
     let user = User::new();
-    let mut running =
-        on_a_terminal(&user, r#"exec $MESHLOCK run x -- sh -c 'echo in; read a; echo "got $a"; exit 6'"#);
+    let Some(mut running) =
+        on_a_terminal(&user, r#"exec $MESHLOCK run x -- sh -c 'echo in; read a; echo "got $a"; exit 6'"#)
+    else {
+        return;
+    };
     read_to(&mut running, "in");
     running.go_on();
     read_to(&mut running, "got go");
@@ -46,11 +53,11 @@ fn a_command_reads_what_is_typed() {
 }
 
 #[test]
-fn a_command_in_a_script_gets_the_terminal_when_it_asks_and_the_script_has_it_back() {
+fn a_command_in_a_script_gets_the_terminal_when_it_reads_and_the_script_gets_it_back() {
     let user = User::new();
     let line =
         r#"$MESHLOCK run x -- sh -c 'echo in; read a; echo "got $a"'; echo then; read b; echo "again $b""#;
-    let mut running = on_a_terminal(&user, line);
+    let Some(mut running) = on_a_terminal(&user, line) else { return };
     read_to(&mut running, "in");
     running.go_on();
     read_to(&mut running, "then");
@@ -60,11 +67,11 @@ fn a_command_in_a_script_gets_the_terminal_when_it_asks_and_the_script_has_it_ba
 }
 
 #[test]
-fn what_interrupts_reaches_the_command_whether_it_has_the_terminal_or_not() {
+fn an_interrupt_reaches_the_command_in_the_foreground_and_in_a_pipeline() {
     let user = User::new();
     let run = r#"$MESHLOCK run x -- sh -c 'exec 4<&0; trap "echo interrupted; exit 9" INT; cat <&4 & echo in; wait'"#;
     for line in [format!("exec {run}"), format!("trap : INT; {run} | (trap '' INT; exec cat)")] {
-        let mut running = on_a_terminal(&user, &line);
+        let Some(mut running) = on_a_terminal(&user, &line) else { return };
         read_to(&mut running, "in");
         running.types("\x03");
         read_to(&mut running, "interrupted");
@@ -72,9 +79,12 @@ fn what_interrupts_reaches_the_command_whether_it_has_the_terminal_or_not() {
 }
 
 #[test]
-fn a_person_stops_a_command_and_has_it_go_on() {
+fn a_command_is_stopped_by_ctrl_z_and_continued_by_fg() {
+    if !needs_program("bash") {
+        return;
+    }
     let user = User::new();
-    let mut shell = on_a_terminal(&user, "PS1= exec bash --norc --noediting -i");
+    let Some(mut shell) = on_a_terminal(&user, "PS1= exec bash --norc --noediting -i") else { return };
     shell.types("$MESHLOCK run x -- sh -c 'echo in; read a; echo \"got $a\"; exit 6'; echo \"code $?\"\n");
     read_to_line(&mut shell, "in");
     shell.types("\x1a");
@@ -92,11 +102,11 @@ fn a_person_stops_a_command_and_has_it_go_on() {
 }
 
 #[test]
-fn who_waits_is_told_for_whom() {
+fn a_command_that_waits_prints_the_holder() {
     let user = User::new();
     let mut first = user.start(&["x"], "echo in; read _");
     assert_eq!(first.line(), "in");
-    let mut second = on_a_terminal(&user, "exec $MESHLOCK run x -- true");
+    let Some(mut second) = on_a_terminal(&user, "exec $MESHLOCK run x -- true") else { return };
     let text = read_to(&mut second, "waiting for 'x'");
     assert!(text.contains(&format!("behind sh, process {} of embedded", first.id())), "{text}");
     first.go_on();

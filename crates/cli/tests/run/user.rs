@@ -1,4 +1,4 @@
-//! What the tests share: a user with directories of its own, and commands that run under a lock.
+//! Shared by the tests: a user with separate directories, and commands that run under a lock.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,14 +14,14 @@ use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_cl
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tempfile::TempDir;
 
-/// For bash: closes all that was inherited but standard input, output and error.
+/// A bash script that closes all descriptors except standard input, output and error.
 pub(crate) const CLOSE_ALL: &str =
     r#"for fd in /proc/$$/fd/*; do fd=${fd##*/}; ((fd > 2)) && eval "exec $fd>&-"; done"#;
 
-/// Counts the sockets that a shell has open.
+/// A shell command that prints the number of its open sockets.
 pub(crate) const COUNT_SOCKETS: &str = "ls -l /proc/$$/fd | grep -c socket:";
 
-/// A user, with a node of its own if one is started.
+/// A user, whose embedded node is started by the first command.
 pub(crate) struct User {
     dir: TempDir,
 }
@@ -33,12 +33,12 @@ impl User {
         User { dir }
     }
 
-    /// A file of the user.
+    /// Returns the path of a file of the user.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// `program` with this user's environment.
+    /// Returns a command with this user's environment.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.dir.path()).env("XDG_RUNTIME_DIR", self.file("runtime"));
@@ -50,19 +50,19 @@ impl User {
         command
     }
 
-    /// `meshlock run` with these arguments, up to the command itself.
+    /// Returns `meshlock run` with these arguments, which end before the command to run.
     pub(crate) fn meshlock_run(&self, arguments: &[&str]) -> Command {
         let mut command = self.command(env!("CARGO_BIN_EXE_meshlock"));
         command.arg("run").args(arguments);
         command
     }
 
-    /// Runs a shell script under a lock, to its end.
+    /// Runs a shell script under a lock to its end.
     pub(crate) fn run(&self, arguments: &[&str], script: &str) -> Output {
         self.meshlock_run(arguments).args(["--", "sh", "-c", script]).output_in_time()
     }
 
-    /// The exit code of a script under a lock.
+    /// Runs a shell script under a lock, and returns its exit code.
     pub(crate) fn code(&self, arguments: &[&str], script: &str) -> Option<i32> {
         self.run(arguments, script).status.code()
     }
@@ -74,14 +74,14 @@ impl User {
         Running::start(command)
     }
 
-    /// The process of the user's own node: it stands in the lock of its directory.
+    /// Returns the process of the user's embedded node, whose id is in the lock file of its directory.
     pub(crate) fn node(&self) -> i32 {
         let homes = fs::read_dir(self.file("state/meshlock/embedded")).unwrap();
         let home = homes.map(|home| home.unwrap().path()).next().expect("a node has been started");
         fs::read_to_string(home.join("data/lock")).unwrap().trim().parse().unwrap()
     }
 
-    /// Sends the node a message, and waits for the first answer that is not a greeting.
+    /// Sends the node a message, and returns the first answer after the greeting.
     pub(crate) fn ask(&self, question: &ToNode) -> ToClient {
         let mut stream = UnixStream::connect(self.file("runtime/meshlock/embedded.sock")).unwrap();
         stream.set_read_timeout(Some(WITHIN)).unwrap();
@@ -105,7 +105,7 @@ impl User {
         }
     }
 
-    /// Waits until so many wait for a lock. The node does not tell by itself: it is asked again and again.
+    /// Waits until this many clients wait for a lock. The node does not report changes, so it is asked repeatedly.
     pub(crate) fn wait_for_waiters(&self, name: &str, many: u64) {
         let lock: LockName = name.parse().unwrap();
         eventually(&format!("{many} wait for {name}"), || {
@@ -115,14 +115,14 @@ impl User {
         });
     }
 
-    /// Takes a lock away from whoever has it.
+    /// Breaks a lock, and asserts that somebody held it.
     pub(crate) fn break_lock(&self, name: &str) {
         let broken = self.ask(&ToNode::Break { tag: 1, lock: name.parse().unwrap() });
         assert!(matches!(&broken, ToClient::Broken { cut_off, .. } if !cut_off.is_empty()), "{broken:?}");
     }
 }
 
-/// A script under a lock. Killed, with what belongs to it, if the test ends before it.
+/// A running script under a lock. Dropping this kills it.
 pub(crate) struct Running {
     process: Child,
     stdin: Option<ChildStdin>,
@@ -138,48 +138,53 @@ impl Running {
         Running { process, stdin, stdout }
     }
 
-    /// The process of `meshlock run`.
+    /// Returns the process id of `meshlock run`.
     pub(crate) fn id(&self) -> i32 {
         i32::try_from(self.process.id()).unwrap()
     }
 
-    /// Waits for the next line that the script prints; empty when nobody is left who could print one.
+    /// Waits for the next line of the script and returns it; empty at the end of the output.
     pub(crate) fn line(&mut self) -> String {
         self.next_line().unwrap_or_default().trim_end().to_owned()
     }
 
-    /// The same with nothing instead of an empty line.
+    /// The same, but `None` at the end of the output.
     pub(crate) fn next_line(&mut self) -> Option<String> {
         self.stdout.next("the command prints a line or ends")
     }
 
-    /// Tells the script to go on.
+    /// Returns what `wanted` finds in one of the next lines; none if there are no more. Panics with `what` if neither happens in time.
+    pub(crate) fn find_line<T>(&mut self, what: &str, wanted: impl FnMut(&str) -> Option<T>) -> Option<T> {
+        self.stdout.find(what, wanted)
+    }
+
+    /// Lets the script continue: sends it a line.
     pub(crate) fn go_on(&mut self) {
         self.types("go\n");
     }
 
-    /// Types something, control characters among it where there is a terminal.
+    /// Writes to standard input, where a terminal interprets control characters.
     pub(crate) fn types(&mut self, text: &str) {
         self.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
-    /// Sends a signal to `meshlock run` itself.
+    /// Sends a signal to the process of `meshlock run`.
     pub(crate) fn signal(&self, signal: Signal) {
         send(self.id(), signal);
     }
 
     /// Waits for the end of `meshlock run`.
-    pub(crate) fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn end_status(&mut self) -> ExitStatus {
         wait_for_end(self.id());
         self.process.wait_in_time()
     }
 
-    /// Its exit code.
+    /// Waits for the end of `meshlock run` and returns its exit code.
     pub(crate) fn code(&mut self) -> Option<i32> {
-        self.wait().code()
+        self.end_status().code()
     }
 
-    /// All that `meshlock run` has to say itself, after its end.
+    /// Returns the standard error of `meshlock run` after its end.
     pub(crate) fn complaints(&mut self) -> String {
         read_to_end("the end of what `meshlock run` says", self.process.stderr.take().unwrap())
     }
@@ -200,7 +205,7 @@ pub(crate) fn send(process: i32, signal: Signal) {
     kill_process(pid(process), signal).unwrap();
 }
 
-/// Waits until a process has ended, whosever child it is.
+/// Waits until a process has ended, even if it is no child of this one.
 pub(crate) fn wait_for_end(process: i32) {
     // One that is gone altogether cannot be opened.
     if let Ok(descriptor) = pidfd_open(pid(process), PidfdFlags::empty()) {

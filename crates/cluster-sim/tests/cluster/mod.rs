@@ -1,4 +1,4 @@
-//! A few nodes in one thread over a network without delay or loss, for benchmarks, for counting memory, and for lies.
+//! A few nodes in one thread over a network without delay or loss, for benchmarks, memory counts and malformed packets.
 
 use std::collections::VecDeque;
 
@@ -7,22 +7,23 @@ use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, Input, Node, Node
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::table::{Acquire, LockEvent, Request, Session, Wait};
 use meshlock_cluster::time::{Span, Time};
+use meshlock_testing::within_steps;
 
-/// Nodes, and what is on its way between them.
+/// Nodes, and the packets on their way between them.
 pub(crate) struct Cluster {
     /// The nodes.
     pub(crate) nodes: Vec<Node>,
-    /// What clients were told since the last look.
+    /// Answers to clients since the last call of [`Cluster::is_granted`].
     pub(crate) told: Vec<ClientAnswer>,
     wire: VecDeque<(usize, SiteName, Packet)>,
     now: Time,
     out: Vec<NodeOutput>,
     last: u64,
-    /// What becomes of a packet of a site on its way.
+    /// Changes packets on their way.
     tamper: Option<Tamper>,
 }
 
-/// Given who sends it, gives back what arrives instead.
+/// Gets a packet and its sender, and returns the packets that arrive instead.
 type Tamper = Box<dyn FnMut(usize, Packet) -> Vec<Packet>>;
 
 fn name(at: usize) -> SiteName {
@@ -30,12 +31,12 @@ fn name(at: usize) -> SiteName {
 }
 
 impl Cluster {
-    /// So many nodes that all run `algorithm`, with their view open and their leases granted.
+    /// Starts this many nodes that use `algorithm`, and waits until they are members with leases.
     pub(crate) fn open(sites: usize, algorithm: &str) -> Self {
         Cluster::open_with(sites, &Clause::exclusive(algorithm))
     }
 
-    /// The same, with as many permits as the clause says.
+    /// The same with the algorithm and permits of `clause`.
     pub(crate) fn open_with(sites: usize, clause: &Clause) -> Self {
         let names: Vec<SiteName> = (0..sites).map(name).collect();
         let (mut nodes, mut starts) = (Vec::new(), Vec::new());
@@ -63,25 +64,23 @@ impl Cluster {
         }
         cluster.settle();
         let serves = |node: &Node| node.is_open() && node.view().members.len() == sites;
-        while !cluster.nodes.iter().all(serves) {
+        within_steps("all sites are members", || {
             cluster.pass(Span::from_millis(100));
-            assert!(
-                cluster.now < Time::ZERO + Span::from_millis(20_000),
-                "nothing keeps them from each other"
-            );
-        }
-        // By then everyone has asked for its lease.
+            assert!(cluster.now < Time::ZERO + Span::from_millis(20_000), "all sites are members in time");
+            cluster.nodes.iter().all(serves)
+        });
+        // By then every node has a lease.
         cluster.pass(Span::from_millis(2000));
         cluster
     }
 
-    /// From now on packets are changed on their way.
-    #[allow(dead_code, reason = "only lies need it, and benchmarks do not lie")]
+    /// Changes packets on their way from now on.
+    #[allow(dead_code, reason = "benchmarks do not use it")]
     pub(crate) fn tamper(&mut self, tamper: impl FnMut(usize, Packet) -> Vec<Packet> + 'static) {
         self.tamper = Some(Box::new(tamper));
     }
 
-    /// Gives a node an input at the time that it is.
+    /// Gives a node an input at the current time.
     pub(crate) fn input(&mut self, at: usize, input: Input) {
         let mut out = std::mem::take(&mut self.out);
         self.nodes[at].handle(self.now, input, &mut out);
@@ -104,7 +103,7 @@ impl Cluster {
         }
     }
 
-    /// Delivers everything that is on its way.
+    /// Delivers all packets.
     pub(crate) fn settle(&mut self) {
         while let Some((from, to, packet)) = self.wire.pop_front() {
             let to = (0..self.nodes.len()).find(|&at| name(at) == to).expect("a site of the cluster");
@@ -131,7 +130,7 @@ impl Cluster {
         }
     }
 
-    /// A client of the site asks for a lock.
+    /// Requests a lock for a client of the site.
     pub(crate) fn acquire(&mut self, at: usize, lock: &LockName) -> Request {
         self.last += 1;
         let (session, request) = (Session(1), Request(self.last));
@@ -146,12 +145,12 @@ impl Cluster {
         request
     }
 
-    /// It gives the lock back.
+    /// Releases the lock of a request.
     pub(crate) fn release(&mut self, at: usize, request: Request) {
         self.input(at, Input::Call(ClientCall::Release(request)));
     }
 
-    /// Whether the request was granted, of all that was told since the last look; and forgets what was told.
+    /// Returns whether the request was granted since the last call, and forgets all answers.
     pub(crate) fn is_granted(&mut self, wanted: Request) -> bool {
         let granted = |answer: &ClientAnswer| matches!(answer, ClientAnswer::Lock(LockEvent::Granted { request, .. }) if *request == wanted);
         let is_granted = self.told.iter().any(granted);

@@ -137,7 +137,7 @@ fn a_new_leader_waits_for_leases_that_the_last_one_may_have_granted() {
 }
 
 #[test]
-fn whoever_gives_up_is_over_at_once_and_gets_no_grant_for_what_it_sent_before() {
+fn a_member_that_gives_up_its_lease_gets_no_grant_for_earlier_requests() {
     let mut grants = LeaseGrants::new(TERMS, &[member()], at(7));
     assert!(grants.grant(&member(), at(8)));
     grants.on_gave_up(&member());
@@ -184,7 +184,7 @@ fn a_leader_that_is_configured_with_shorter_leases_waits_for_as_long_as_was_agre
 }
 
 #[test]
-fn a_member_that_is_configured_with_longer_leases_follows_what_was_agreed_on() {
+fn a_member_with_longer_configured_leases_uses_the_agreed_terms() {
     let long = Terms { length: TERMS.length.times(2), margin: TERMS.margin.times(3), ..TERMS };
     let mut lease = MemberLease::new(long, Time::ZERO);
     lease.agree(TERMS);

@@ -61,7 +61,7 @@ fn a_duplicate_is_dropped_and_answered_and_a_gap_waits() {
 }
 
 #[test]
-fn what_is_not_accepted_is_not_acknowledged_and_comes_again() {
+fn a_message_that_is_not_accepted_is_not_acknowledged_and_is_sent_again() {
     let a = member("a", 1);
     let mut at_b = links();
     assert_eq!(at_b.receive(&a, data(1, 0, 7), at(0), |_| false), Ok(None));
@@ -81,7 +81,7 @@ fn a_newer_incarnation_gets_a_new_link_and_an_older_one_is_ignored() {
 }
 
 #[test]
-fn an_acknowledgement_of_what_was_never_sent_is_refused() {
+fn an_acknowledgement_of_a_message_that_was_never_sent_is_refused() {
     let mut at_a = links();
     let refused = at_a.receive(&member("b", 1), Frame::Ack { ack: 3 }, at(0), |_| true);
     assert_eq!(refused, Err(LinkFault::AcknowledgesTheFuture { ack: 3, sent: 0 }));

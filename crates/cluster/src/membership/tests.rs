@@ -8,6 +8,7 @@ use crate::lease::Terms;
 use crate::names::{Incarnation, Member};
 use crate::time::Span;
 use meshlock_protocol::Epoch;
+use meshlock_testing::within_steps;
 
 const PACE: Pace = Pace { heartbeat: 1, election: 5 };
 
@@ -76,7 +77,9 @@ impl Council {
     }
 
     fn settle(&mut self) {
-        while (0..self.voters.len()).any(|at| self.write_one(at)) || self.deliver() {}
+        within_steps("nothing is left to write or deliver", || {
+            !(0..self.voters.len()).any(|at| self.write_one(at)) && !self.deliver()
+        });
     }
 
     /// Ticks everyone until one voter leads and all know it.
@@ -96,12 +99,10 @@ impl Council {
 
     /// Delivers and writes everything except the messages for which `lost` returns true.
     fn settle_without(&mut self, mut lost: impl FnMut(usize, usize, &RaftMessage) -> bool) {
-        loop {
+        within_steps("nothing is left to write or deliver", || {
             self.wire.retain(|(from, to, message)| !lost(*from, *to, message));
-            if !(0..self.voters.len()).any(|at| self.write_one(at)) && !self.deliver() {
-                return;
-            }
-        }
+            !(0..self.voters.len()).any(|at| self.write_one(at)) && !self.deliver()
+        });
     }
 
     fn propose(&mut self, leader: usize, view: &View) {
@@ -152,17 +153,18 @@ fn a_view_that_does_not_follow_on_the_last_one_changes_nothing() {
 #[test]
 fn no_vote_and_no_acknowledgement_leaves_before_the_disk_has_what_it_promises() {
     let mut council = Council::of(3);
-    while council.wire.is_empty() {
+    within_steps("the first voter asks for votes", || {
         council.tick(0);
-    }
+        !council.wire.is_empty()
+    });
     // The first tick after the timeout asks for pre-votes, which promise nothing.
-    while council.deliver() {}
+    within_steps("all messages are delivered", || !council.deliver());
     assert!(council.voters.iter().all(|voter| voter.leads().is_none()));
     assert!(!council.unwritten[0].is_empty(), "the candidate votes for itself, on disk");
-    while council.write_one(0) {}
+    within_steps("the candidate's disk has everything", || !council.write_one(0));
     let asked = council.wire.iter().filter(|(.., message)| message.kind == RaftKind::RequestVote).count();
     assert_eq!(asked, 2);
-    while council.deliver() {}
+    within_steps("all messages are delivered", || !council.deliver());
     // The others have voted, and no vote is sent until their disks have it.
     assert!(council.voters[0].leads().is_none() && !council.unwritten[1].is_empty());
     assert!(council.wire.is_empty());
@@ -220,7 +222,7 @@ fn the_log_is_cut_and_a_voter_that_missed_it_gets_the_state() {
 }
 
 #[test]
-fn a_restarted_voter_goes_on_from_what_its_disk_has() {
+fn a_restarted_voter_continues_from_its_disk() {
     let mut council = Council::of(3);
     let leader = council.elect();
     for epoch in 1..=100 {
@@ -236,7 +238,7 @@ fn a_restarted_voter_goes_on_from_what_its_disk_has() {
 }
 
 #[test]
-fn what_no_voter_sends_is_refused() {
+fn messages_that_no_voter_sends_are_refused() {
     let mut council = Council::of(3);
     let leader = council.elect();
     let mut out = Vec::new();
@@ -285,9 +287,10 @@ fn a_voter_that_got_the_state_can_stand_for_election_at_once() {
     }
     assert!(installed && council.voters[away].log_length() == 0);
     assert_ne!(council.voters[away].view().epoch, Epoch::default());
-    while council.wire.iter().all(|(_, _, message)| message.kind != RaftKind::RequestPreVote) {
+    within_steps("the voter that was away asks for pre-votes", || {
         council.tick(away);
-    }
+        council.wire.iter().any(|(_, _, message)| message.kind == RaftKind::RequestPreVote)
+    });
 }
 
 #[test]
@@ -297,7 +300,7 @@ fn no_election_begins_while_the_disk_takes_in_the_state() {
         let mut writes = council.unwritten[away].iter().flat_map(|(_, writes)| writes);
         writes.any(|write| matches!(write, DiskWrite::Install(_)))
     };
-    while !installs(&council) {
+    within_steps("the state is about to be written", || {
         let others = [leader, 3 - leader - away];
         if !council.deliver()
             && !others.into_iter().any(|at| council.write_one(at))
@@ -305,7 +308,8 @@ fn no_election_begins_while_the_disk_takes_in_the_state() {
         {
             council.tick(leader);
         }
-    }
+        installs(&council)
+    });
     council.wire.clear();
     for _ in 0..20 * PACE.election {
         council.tick(away);
@@ -335,14 +339,14 @@ fn a_voter_that_is_a_little_behind_gets_entries_and_not_the_state() {
     let mut council = Council::of(3);
     let leader = council.elect();
     let away = (leader + 1) % 3;
-    let (mut epoch, mut cut) = (0, false);
-    while !cut {
+    let mut epoch = 0;
+    within_steps("the leader has shortened its log", || {
         epoch += 1;
         let before = council.voters[leader].log_length();
         council.propose(leader, &view(epoch));
         council.settle_without(|from, to, _| cut_off(before, from, to, away));
-        cut = council.voters[leader].log_length() < before;
-    }
+        council.voters[leader].log_length() < before
+    });
     let mut whole = 0;
     for _ in 0..20 {
         council.tick(leader);

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_what_it_is() {
+    fn invalid_configurations_are_rejected_with_the_reason() {
         let refused = |config: Config| config.check().unwrap_err();
         assert_eq!(refused(Config { sites: vec![], ..config() }), ConfigError::Sites(SitesError::Empty));
         let twice = vec!["a".parse().unwrap(), "a".parse().unwrap()];

@@ -111,7 +111,7 @@ fn a_site_alone_serves_its_clients_soon_after_its_start() {
 }
 
 #[test]
-fn an_incarnation_says_nothing_before_the_disk_knows_of_it() {
+fn an_incarnation_sends_nothing_before_it_is_on_disk() {
     let mut lone = Lone::start(&["b", "c"], Disk::default());
     lone.now = Time::ZERO + Span::from_millis(5000);
     lone.input(Input::Time);

@@ -16,7 +16,7 @@ fn algorithm(rules: &Rules, name: &str) -> &'static str {
 }
 
 #[test]
-fn a_name_runs_what_the_one_pattern_that_matches_says_and_else_the_default() {
+fn a_name_uses_the_rule_of_the_matching_pattern_or_the_default() {
     let rules = rules(&[
         ("jobs/*", Clause::exclusive("maekawa")),
         ("jobs", Clause::exclusive("lamport")),

@@ -172,7 +172,7 @@ fn a_deadline_ends_the_wait_and_the_request_that_runs_on_harms_nobody() {
 }
 
 #[test]
-fn whoever_does_not_want_to_wait_is_told_so_at_once_or_after_the_time_that_asking_takes() {
+fn a_try_that_fails_is_answered_at_once_or_after_the_time_for_asking() {
     let mut tables = Tables::of(2, Clause::exclusive("central"));
     tables.acquire(0, 1, Wait::Try);
     assert_eq!(tables.granted(), [(0, 1)]);
@@ -211,7 +211,7 @@ fn a_client_that_is_gone_neither_holds_nor_waits() {
 }
 
 #[test]
-fn what_was_lost_stays_lost_and_is_free_for_others_when_its_time_is_over() {
+fn a_lost_lock_stays_lost_and_is_free_for_others_when_its_lease_ends() {
     let mut tables = Tables::of(2, Clause::exclusive("raymond"));
     tables.acquire(0, 1, Wait::Forever);
     tables.acquire(1, 2, Wait::Forever);
@@ -278,7 +278,7 @@ fn a_holder_keeps_its_lock_through_a_change_of_the_algorithm_and_later_fences_ar
 }
 
 #[test]
-fn what_is_released_during_a_view_change_is_free_in_the_new_view() {
+fn a_lock_that_is_released_during_a_view_change_is_free_in_the_new_view() {
     let mut tables = Tables::of(2, Clause::exclusive("carvalho-roucairol"));
     tables.acquire(0, 1, Wait::Forever);
     tables.acquire(1, 2, Wait::Forever);
@@ -352,7 +352,7 @@ fn with_fewer_permits_than_holders_nobody_gets_in_before_enough_have_left() {
 }
 
 #[test]
-fn what_no_correct_member_sends_changes_nothing_and_is_reported() {
+fn messages_that_no_correct_member_sends_change_nothing_and_are_reported() {
     let mut tables = Tables::of(2, Clause::exclusive("ricart-agrawala"));
     tables.acquire(0, 1, Wait::Forever);
     let (session, request, wait) = (Session(2), Request(2), Wait::Forever);
@@ -372,7 +372,7 @@ fn what_no_correct_member_sends_changes_nothing_and_is_reported() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_a_reason() {
+fn invalid_requests_are_rejected_with_the_reason() {
     let mut tables = Tables::of(1, Clause::exclusive("central"));
     tables.acquire(0, 1, Wait::Forever);
     tables.acquire(0, 1, Wait::Forever);

@@ -7,7 +7,7 @@ use std::time::Instant;
 use meshlock_cluster::access::{Access, Pace, RuleText, Tokens};
 use meshlock_cluster::node::{ClientAnswer, Config};
 use meshlock_cluster::table::Wait;
-use meshlock_testing::{eventually, eventually_some};
+use meshlock_testing::{async_test, eventually, eventually_some};
 use serde_json::Value;
 
 use super::acquire::TRY_WITHIN;
@@ -113,16 +113,18 @@ fn an_acquisition_that_no_rule_allows_is_denied_before_the_node_is_asked() {
     assert!(is_held(&acquire(&front, &front.in_process(), params("orders", Wait::Forever, None))));
 }
 
-#[tokio::test]
-async fn a_right_to_one_verb_is_no_right_to_another() {
-    let (_engine, front) = ready(policy(&[("viewer", "*", &[Verb::Watch])]), Audit::default());
-    let viewer = admitted(&front, "viewer");
-    let lock: LockName = "orders".parse().unwrap();
-    assert!(front.queue(&viewer, lock.clone()).await.is_ok());
-    assert!(matches!(front.break_lock(&viewer, lock).await, Err(NotAnswered::Denied(_))));
-    assert!(matches!(front.leave(&viewer).await, Err(NotAnswered::Denied(_))));
-    let denied = acquire(&front, &viewer, params("orders", Wait::Try, None));
-    assert!(matches!(not_granted(denied.state()), NotGranted::Denied(_)));
+#[test]
+fn a_right_to_one_verb_is_no_right_to_another() {
+    async_test(async {
+        let (_engine, front) = ready(policy(&[("viewer", "*", &[Verb::Watch])]), Audit::default());
+        let viewer = admitted(&front, "viewer");
+        let lock: LockName = "orders".parse().unwrap();
+        assert!(front.queue(&viewer, lock.clone()).await.is_ok());
+        assert!(matches!(front.break_lock(&viewer, lock).await, Err(NotAnswered::Denied(_))));
+        assert!(matches!(front.leave(&viewer).await, Err(NotAnswered::Denied(_))));
+        let denied = acquire(&front, &viewer, params("orders", Wait::Try, None));
+        assert!(matches!(not_granted(denied.state()), NotGranted::Denied(_)));
+    });
 }
 
 #[test]
@@ -268,11 +270,13 @@ fn nobody_sees_a_grant_or_an_end_before_the_observer_is_told() {
     assert_eq!(*acquisition.observer().0.lock().unwrap(), [false, false]);
 }
 
-#[tokio::test]
-async fn a_site_that_has_left_refuses_acquisitions() {
-    let (_engine, front) = ready(Policy::default(), Audit::default());
-    let me = front.in_process();
-    front.leave(&me).await.unwrap();
-    let refused = acquire(&front, &me, params("a", Wait::Forever, None));
-    assert!(matches!(not_granted(decided(&refused)), NotGranted::Refused(_)));
+#[test]
+fn a_site_that_has_left_refuses_acquisitions() {
+    async_test(async {
+        let (_engine, front) = ready(Policy::default(), Audit::default());
+        let me = front.in_process();
+        front.leave(&me).await.unwrap();
+        let refused = acquire(&front, &me, params("a", Wait::Forever, None));
+        assert!(matches!(not_granted(decided(&refused)), NotGranted::Refused(_)));
+    });
 }

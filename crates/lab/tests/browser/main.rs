@@ -8,11 +8,12 @@ mod scenarios;
 use std::net::SocketAddr;
 
 use driver::Browser;
+use meshlock_testing::in_time;
 
 /// Serves the lab in a thread of its own.
 fn serve() -> SocketAddr {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let listener = runtime.block_on(meshlock_lab::server::listen(0)).unwrap();
+    let listener = runtime.block_on(in_time("the lab listens", meshlock_lab::server::listen(0))).unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         runtime.block_on(meshlock_lab::server::serve(listener, meshlock_lab::server::LabOptions::default()))

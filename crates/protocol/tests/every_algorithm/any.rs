@@ -1,4 +1,4 @@
-//! The one type over all algorithms behaves as the algorithm inside it, and refuses the messages of others.
+//! The type that can contain any algorithm behaves like the algorithm inside it, and refuses messages of others.
 
 use std::collections::VecDeque;
 
@@ -7,8 +7,9 @@ use meshlock_protocol::registry::{ALL, AnyMessage, AnyOutbox, AnyPlan, AnySite, 
 use meshlock_protocol::{
     Algorithm, Cluster, Effect, Holders, Message, Outbox, Phase, Site, SiteId, SiteSet, Spec,
 };
+use meshlock_testing::within_steps;
 
-/// Lets site 2 of 3 ask, and delivers until nothing is on its way. Gives back what was sent.
+/// Lets site 2 of 3 request and delivers all messages. Returns the sites and the messages that were sent.
 fn lone_entry(info: &'static meshlock_protocol::Info) -> (Vec<AnySite>, Vec<AnyMessage>) {
     let plan = AnyPlan::new(&Spec::plain(info), Cluster::of(3)).expect("the defaults fit");
     let mut sites: Vec<AnySite> = SiteId::all(3).map(|me| plan.start(me, &Holders::none())).collect();
@@ -18,7 +19,7 @@ fn lone_entry(info: &'static meshlock_protocol::Info) -> (Vec<AnySite>, Vec<AnyM
     let me = SiteId::new(2);
     sites[2].call(SiteCall::Request, &mut out);
     let mut from = me;
-    loop {
+    within_steps("no message is on its way", || {
         for effect in out.drain() {
             match effect {
                 Effect::Send { to, message } => {
@@ -30,10 +31,11 @@ fn lone_entry(info: &'static meshlock_protocol::Info) -> (Vec<AnySite>, Vec<AnyM
                 Effect::Misbehaved { why, .. } => panic!("{}: {why}", info.name),
             }
         }
-        let Some((sender, to, message)) = on_the_way.pop_front() else { break };
+        let Some((sender, to, message)) = on_the_way.pop_front() else { return true };
         sites[to.index()].deliver(sender, message, &mut out);
         from = to;
-    }
+        false
+    });
     (sites, sent)
 }
 
@@ -62,7 +64,7 @@ fn a_message_of_another_algorithm_changes_nothing_and_is_reported() {
     }
 }
 
-/// Everything that a host can learn of a site.
+/// Everything that a host can read from a site.
 fn answers<A: Algorithm>(site: &A) -> String {
     let down: SiteSet = [SiteId::new(0)].into_iter().collect();
     let state = (format!("{site:?}"), site.info().name, site.view(), site.check_invariants());
@@ -71,7 +73,7 @@ fn answers<A: Algorithm>(site: &A) -> String {
     format!("{state:?} {process:?} {limits:?}")
 }
 
-/// What a message says of itself.
+/// Everything that a host can read from a message.
 fn printed<M: Message>(effects: &[Effect<M>]) -> Vec<String> {
     let print = |effect: &Effect<M>| match effect {
         Effect::Send { message, .. } => {
@@ -82,7 +84,7 @@ fn printed<M: Message>(effects: &[Effect<M>]) -> Vec<String> {
     effects.iter().map(print).collect()
 }
 
-/// Starts the site 2 of 3 by its own type and in the enum, lets both request, and compares.
+/// Starts site 2 of 3 as its own type and in the enum, lets both request, and compares them.
 struct Compare;
 
 impl Visitor for Compare {

@@ -1,12 +1,12 @@
-//! Algorithms that handle failures by themselves, under random schedules in which a site fails at any moment and, where
-//! that is handled, comes back: safe throughout, and whoever runs and can still be served is served.
+//! Algorithms that handle failures by themselves, under random schedules in which a site fails at any moment and, if the algorithm
+//! supports it, recovers: they are always safe, and every running site that can be served is served.
 
 use crate::runs::{Run, for_so_many_random_runs, pick};
 use meshlock_protocol::registry::{ALL, AnySite};
 use meshlock_protocol::world::{Action, Delivery, World};
 use meshlock_protocol::{Algorithm, Info, SiteId, Spec};
 
-/// Follows a run in which sites fail, then lets everyone be served who can be.
+/// Runs a schedule in which sites fail, then serves every site that can be served.
 fn follow_with_failures(spec: &Spec, run: &Run) {
     let mut world = run.world(spec);
     for &draw in &run.draws {
@@ -19,7 +19,7 @@ fn follow_with_failures(spec: &Spec, run: &Run) {
     serve_all(&mut world);
 }
 
-/// About one draw in sixteen makes a site fail, if none is down, or lets it come back.
+/// Returns the next action: about one in sixteen is a failure, if no site is down, or a recovery.
 fn fail_or_recover(world: &mut World<AnySite>, draw: u16) -> bool {
     if !draw.is_multiple_of(16) {
         return false;
@@ -43,7 +43,7 @@ fn step(world: &mut World<AnySite>, draw: u16) {
     }
 }
 
-/// Lets everyone learn of the failure and, where that is handled, the failed site come back.
+/// Lets every site learn of the failure and, if the algorithm supports it, lets the failed site recover.
 fn mend(world: &mut World<AnySite>) {
     serve(world);
     if let Some(down) = world.down().first()
@@ -53,7 +53,7 @@ fn mend(world: &mut World<AnySite>) {
     }
 }
 
-/// Nobody asks any more; all that can happen by itself happens.
+/// Performs all actions except requests until none is left.
 fn serve(world: &mut World<AnySite>) {
     for _ in 0..100_000 {
         let next: Option<Action> = world.deliveries(Delivery::Fifo).chain(world.releases()).next();
@@ -71,8 +71,8 @@ fn serve_all(world: &mut World<AnySite>) {
     }
 }
 
-/// Enough to have met sites that came back at the same time while a third failed, which the first recovery of
-/// `singhal-heuristic` did not survive.
+/// Number of runs: enough for cases in which two sites recover while a third fails, which found an error in the first recovery of
+/// `singhal-heuristic`.
 const RUNS: u32 = 3000;
 
 fn handles_failures(info: &Info) -> bool {

@@ -1,5 +1,4 @@
-//! What no correct peer could have sent changes nothing: a duplicate of an earlier message, whenever it comes, and
-//! anything from a site that is not in the view.
+//! Messages that no correct peer sends change nothing: duplicates of earlier messages, and messages of sites that are not in the view.
 
 use crate::runs::{Run, for_random_runs, pick};
 use meshlock_protocol::registry::{ALL, AnyMessage, AnySite};
@@ -9,7 +8,7 @@ use meshlock_protocol::{Effect, NOT_A_PEER, SiteId, Spec};
 /// A message that has arrived: (from, to, message).
 type Arrived = (SiteId, SiteId, AnyMessage);
 
-/// Between the steps of a run, repeats messages that have arrived before, and sends them in a stranger's name.
+/// Between the steps of a run, delivers earlier messages again, and as if a site outside the view had sent them.
 fn repeat(spec: &Spec, run: &Run) {
     let mut world = run.world(spec);
     let mut arrived: Vec<Arrived> = Vec::new();

@@ -1,5 +1,4 @@
-//! What must hold for every algorithm, whatever it is: one program, so that each algorithm is compiled into one test
-//! binary only.
+//! Properties of every algorithm. These tests are one program, so that each algorithm is compiled into one test binary only.
 
 mod any;
 mod failures;

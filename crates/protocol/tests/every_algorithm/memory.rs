@@ -1,4 +1,4 @@
-//! No step allocates at steady state, and a quiet site takes no more memory than the registry says.
+//! No step allocates in the steady state, and a quiet site takes no more memory than the registry states.
 //!
 //! Counts are exact and the same on every machine: nothing here depends on time.
 
@@ -8,7 +8,7 @@ use meshlock_protocol::registry::{ALL, Visitor};
 use meshlock_protocol::world::Saturated;
 use meshlock_protocol::{Algorithm, Cluster, Spec};
 
-/// The allocations of all steps once the run has warmed up.
+/// Returns the number of allocations of all steps after the warm-up.
 struct Steady(Cluster);
 
 impl Visitor for Steady {
@@ -39,7 +39,7 @@ fn no_step_allocates_at_steady_state() {
     assert!(wasteful.is_empty(), "{}", wasteful.join("\n"));
 }
 
-/// The bytes of the largest quiet site: itself and what it owns, after a run, without what all share.
+/// Returns the bytes of the largest quiet site after a run: itself and what it owns, without data that all sites share.
 struct Quiet(Cluster);
 
 impl Visitor for Quiet {
@@ -53,7 +53,7 @@ impl Visitor for Quiet {
             size_of::<A>() + usize::try_from(-freed.bytes_current).expect("a drop only frees")
         };
         let sites = run.into_sites();
-        // Stays alive to the end, so that what all share is freed with none of them.
+        // It lives to the end, so that the shared data is not freed with one of the sites.
         let sharer = sites.first().cloned();
         let most = sites.into_iter().map(bytes).max();
         drop(sharer);

@@ -7,7 +7,7 @@ use meshlock_protocol::{Cluster, Holders, SiteId, Spec};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// One random run: its size, who is inside at the start, and what is drawn at each step.
+/// One random run: its size, the sites inside at the start, and the random number of each step.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) cluster: Cluster,
@@ -34,13 +34,13 @@ fn runs(permits: Permits) -> impl Strategy<Value = Run> {
     .prop_map(|(cluster, holders, draws)| Run { cluster, holders, draws })
 }
 
-/// Tries `test` on random runs of the algorithm that `spec` names, the same ones every time (`PROPTEST_CASES=5000` tries
-/// more than the usual 256); a failure is shrunk and told with the spec.
+/// Runs `test` on random runs of the algorithm that `spec` names, the same ones every time (`PROPTEST_CASES=5000` tries more than the
+/// usual 256). A failure is shrunk and printed with the spec.
 pub(crate) fn for_random_runs(spec: &str, test: impl Fn(&Spec, &Run)) {
     for_so_many_random_runs(Config::default().cases, spec, test);
 }
 
-/// The same with a number of runs of its own, for what goes wrong only rarely.
+/// The same with another number of runs, for rare errors.
 pub(crate) fn for_so_many_random_runs(cases: u32, spec: &str, test: impl Fn(&Spec, &Run)) {
     let spec: Spec = spec.parse().expect("a registered name");
     let config = Config { cases, failure_persistence: None, ..Config::default() };
@@ -54,7 +54,7 @@ pub(crate) fn for_so_many_random_runs(cases: u32, spec: &str, test: impl Fn(&Spe
     }
 }
 
-/// The one of the possible actions that `draw` picks; there is always one while someone may ask or leave.
+/// Returns the possible action that `draw` selects. There is always one while a site may request or leave.
 pub(crate) fn pick(world: &World<AnySite>, delivery: Delivery, draw: u16) -> Action {
     let all: Vec<Action> = world
         .deliveries(delivery)

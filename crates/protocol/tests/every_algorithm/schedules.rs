@@ -8,7 +8,7 @@ use meshlock_protocol::registry::{ALL, AnySite};
 use meshlock_protocol::world::{Action, Delivery, World};
 use meshlock_protocol::{SiteId, Spec};
 
-/// Draws the schedule of a run, then lets everyone who waits in and out until all is quiet.
+/// Runs a random schedule, then serves all waiting sites until every site is quiet.
 fn follow(spec: &Spec, run: &Run, delivery: Delivery) {
     let mut world = run.world(spec);
     for &draw in &run.draws {
@@ -18,7 +18,7 @@ fn follow(spec: &Spec, run: &Run, delivery: Delivery) {
     assert!(world.is_quiet(), "at the end nothing is owed: {:#?}", world.sites());
 }
 
-/// Nobody asks any more; everything else goes on, in an order that the draws still vary, until nothing is left to do.
+/// Performs all actions except requests in a random order until none is left.
 fn drain(world: &mut World<AnySite>, delivery: Delivery, draws: &[u16]) {
     for step in 0..100_000 {
         let actions: Vec<Action> = world.deliveries(delivery).chain(world.releases()).collect();

@@ -76,6 +76,7 @@ impl<S: AsyncWrite + Unpin, F: FnOnce() + Unpin> AsyncWrite for CutDetector<S, F
 mod tests {
     use std::cell::Cell;
 
+    use meshlock_testing::async_test;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
@@ -118,9 +119,11 @@ mod tests {
         cuts.get()
     }
 
-    #[tokio::test]
-    async fn an_error_is_told_from_an_end_and_told_once() {
-        assert_eq!(cuts(Comes(None)).await, 0);
-        assert_eq!(cuts(Comes(Some(io::ErrorKind::UnexpectedEof))).await, 1);
+    #[test]
+    fn an_error_is_told_from_an_end_and_told_once() {
+        async_test(async {
+            assert_eq!(cuts(Comes(None)).await, 0);
+            assert_eq!(cuts(Comes(Some(io::ErrorKind::UnexpectedEof))).await, 1);
+        });
     }
 }

@@ -11,7 +11,7 @@ use meshlock_host::{Engine, NodeSetup};
 
 use meshlock_cluster::access::Principal;
 use meshlock_host::gate::{Caller, CallerOrigin, RequestId, RequestKind};
-use meshlock_testing::in_time;
+use meshlock_testing::{async_test, in_time};
 
 use super::leases::site_number;
 use super::*;
@@ -67,85 +67,103 @@ pub(crate) fn poll<T>(call: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
     call.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-#[tokio::test]
-async fn a_key_stays_for_a_call_that_was_made_again_when_the_first_one_goes_away() {
-    let (_engine, sessions) = sessions();
-    let caller = &me(&sessions);
-    let (holder, waiter) = (lease(&sessions), lease(&sessions));
-    let held = in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever), None))
-        .await
-        .unwrap()
-        .0;
-    let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
-    drop(first);
-    sessions.release(caller, &held.name).unwrap();
-    let (_, grant) = in_time("the call ends", second).await.unwrap();
-    assert!(grant.fence > held.grant().unwrap().fence);
+#[test]
+fn a_key_stays_for_a_call_that_was_made_again_when_the_first_one_goes_away() {
+    async_test(async {
+        let (_engine, sessions) = sessions();
+        let caller = &me(&sessions);
+        let (holder, waiter) = (lease(&sessions), lease(&sessions));
+        let held =
+            in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever), None))
+                .await
+                .unwrap()
+                .0;
+        let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
+        drop(first);
+        sessions.release(caller, &held.name).unwrap();
+        let (_, grant) = in_time("the call ends", second).await.unwrap();
+        assert!(grant.fence > held.grant().unwrap().fence);
+    });
 }
 
-#[tokio::test]
-async fn a_lock_that_one_of_two_calls_was_granted_stays_when_the_other_goes_away() {
-    let (_engine, sessions) = sessions();
-    let caller = &me(&sessions);
-    let (holder, waiter) = (lease(&sessions), lease(&sessions));
-    let held = in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever), None))
-        .await
-        .unwrap()
-        .0;
-    let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
-    sessions.release(caller, &held.name).unwrap();
-    let (key, _) = in_time("the call ends", second).await.unwrap();
-    drop(first);
-    assert!(sessions.key(caller, &key.name).is_some_and(|now| now.id == key.id), "the client relies on it");
+#[test]
+fn a_lock_that_one_of_two_calls_was_granted_stays_when_the_other_goes_away() {
+    async_test(async {
+        let (_engine, sessions) = sessions();
+        let caller = &me(&sessions);
+        let (holder, waiter) = (lease(&sessions), lease(&sessions));
+        let held =
+            in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever), None))
+                .await
+                .unwrap()
+                .0;
+        let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
+        sessions.release(caller, &held.name).unwrap();
+        let (key, _) = in_time("the call ends", second).await.unwrap();
+        drop(first);
+        assert!(
+            sessions.key(caller, &key.name).is_some_and(|now| now.id == key.id),
+            "the client relies on it"
+        );
+    });
 }
 
-#[tokio::test]
-async fn a_key_goes_with_the_last_call_that_waits_for_it() {
-    let (_engine, sessions) = sessions();
-    let caller = &me(&sessions);
-    let (holder, waiter) = (lease(&sessions), lease(&sessions));
-    let _held = in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever), None))
-        .await
-        .unwrap();
-    let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
-    let name = key_request(waiter, Wait::Forever).wanted.name;
-    drop(second);
-    assert!(sessions.key(caller, &name).is_some());
-    drop(first);
-    assert!(sessions.key(caller, &name).is_none());
+#[test]
+fn a_key_goes_with_the_last_call_that_waits_for_it() {
+    async_test(async {
+        let (_engine, sessions) = sessions();
+        let caller = &me(&sessions);
+        let (holder, waiter) = (lease(&sessions), lease(&sessions));
+        let _held =
+            in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever), None))
+                .await
+                .unwrap();
+        let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
+        let name = key_request(waiter, Wait::Forever).wanted.name;
+        drop(second);
+        assert!(sessions.key(caller, &name).is_some());
+        drop(first);
+        assert!(sessions.key(caller, &name).is_none());
+    });
 }
 
-#[tokio::test]
-async fn every_call_has_its_own_time_limit() {
-    let (_engine, sessions) = sessions();
-    let caller = &me(&sessions);
-    let (holder, waiter) = (lease(&sessions), lease(&sessions));
-    let held = in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever), None))
-        .await
-        .unwrap()
-        .0;
-    let mut patient = Box::pin(sessions.acquire(caller, key_request(waiter, Wait::Forever), None));
-    assert!(poll(patient.as_mut()).is_pending());
-    let hasty =
-        in_time("the call ends", sessions.acquire(caller, key_request(waiter, Wait::Try), None)).await;
-    assert_eq!(hasty.err(), Some(AcquireError::Busy));
-    let late = in_time(
-        "the call ends",
-        sessions.acquire(caller, key_request(waiter, Wait::Within(Span::ZERO)), None),
-    )
-    .await;
-    assert_eq!(late.err(), Some(AcquireError::TimedOut));
-    // A call that joins another one goes on waiting when the first one has given up.
-    drop(patient);
-    let mut hasty =
-        Box::pin(sessions.acquire(caller, key_request(waiter, Wait::Within(Span::from_millis(20))), None));
-    assert!(poll(hasty.as_mut()).is_pending());
-    let mut patient = pin!(sessions.acquire(caller, key_request(waiter, Wait::Forever), None));
-    assert!(poll(patient.as_mut()).is_pending());
-    assert_eq!(in_time("the call ends", hasty).await.err(), Some(AcquireError::TimedOut));
-    assert!(poll(patient.as_mut()).is_pending());
-    sessions.release(caller, &held.name).unwrap();
-    assert!(in_time("the call ends", patient).await.is_ok());
+#[test]
+fn every_call_has_its_own_time_limit() {
+    async_test(async {
+        let (_engine, sessions) = sessions();
+        let caller = &me(&sessions);
+        let (holder, waiter) = (lease(&sessions), lease(&sessions));
+        let held =
+            in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever), None))
+                .await
+                .unwrap()
+                .0;
+        let mut patient = Box::pin(sessions.acquire(caller, key_request(waiter, Wait::Forever), None));
+        assert!(poll(patient.as_mut()).is_pending());
+        let hasty =
+            in_time("the call ends", sessions.acquire(caller, key_request(waiter, Wait::Try), None)).await;
+        assert_eq!(hasty.err(), Some(AcquireError::Busy));
+        let late = in_time(
+            "the call ends",
+            sessions.acquire(caller, key_request(waiter, Wait::Within(Span::ZERO)), None),
+        )
+        .await;
+        assert_eq!(late.err(), Some(AcquireError::TimedOut));
+        // A call that joins another one goes on waiting when the first one has given up.
+        drop(patient);
+        let mut hasty = Box::pin(sessions.acquire(
+            caller,
+            key_request(waiter, Wait::Within(Span::from_millis(20))),
+            None,
+        ));
+        assert!(poll(hasty.as_mut()).is_pending());
+        let mut patient = pin!(sessions.acquire(caller, key_request(waiter, Wait::Forever), None));
+        assert!(poll(patient.as_mut()).is_pending());
+        assert_eq!(in_time("the call ends", hasty).await.err(), Some(AcquireError::TimedOut));
+        assert!(poll(patient.as_mut()).is_pending());
+        sessions.release(caller, &held.name).unwrap();
+        assert!(in_time("the call ends", patient).await.is_ok());
+    });
 }
 
 #[test]
@@ -157,31 +175,33 @@ fn sites_of_like_names_have_numbers_of_their_own() {
     assert_eq!(numbers(|at| format!("db{at}.example")).len(), 9);
 }
 
-#[tokio::test]
-async fn a_lock_whose_connection_was_cut_stays_taken_until_its_client_must_have_stopped() {
-    let (_engine, sessions) = sessions();
-    let me = me(&sessions);
-    let clients = [1, 2].map(|last| SocketAddr::from(([10, 0, 0, last], 4000)));
-    for (client, is_cut) in clients.into_iter().zip([false, true]) {
-        let client = from(&sessions, client);
-        let held = sessions.grant(&client, LeaseDuration::UntilDisconnect, None).unwrap();
-        in_time("the call ends", sessions.acquire(&client, key_request(held, Wait::Forever), None))
-            .await
-            .unwrap();
-        let until = sessions.front().lease_end().unwrap();
-        if is_cut {
-            sessions.on_cut(clients[1]);
-        }
-        sessions.end_with_call(held);
-        let wait = if is_cut { Wait::Forever } else { Wait::Try };
-        let (key, _) =
-            in_time("the call ends", sessions.acquire(&me, key_request(lease(&sessions), wait), None))
+#[test]
+fn a_lock_whose_connection_was_cut_stays_taken_until_its_client_must_have_stopped() {
+    async_test(async {
+        let (_engine, sessions) = sessions();
+        let me = me(&sessions);
+        let clients = [1, 2].map(|last| SocketAddr::from(([10, 0, 0, last], 4000)));
+        for (client, is_cut) in clients.into_iter().zip([false, true]) {
+            let client = from(&sessions, client);
+            let held = sessions.grant(&client, LeaseDuration::UntilDisconnect, None).unwrap();
+            in_time("the call ends", sessions.acquire(&client, key_request(held, Wait::Forever), None))
                 .await
                 .unwrap();
-        assert!(
-            !is_cut || now() >= until,
-            "another client has the lock before the first one must have stopped"
-        );
-        sessions.release(&me, &key.name).unwrap();
-    }
+            let until = sessions.front().lease_end().unwrap();
+            if is_cut {
+                sessions.on_cut(clients[1]);
+            }
+            sessions.end_with_call(held);
+            let wait = if is_cut { Wait::Forever } else { Wait::Try };
+            let (key, _) =
+                in_time("the call ends", sessions.acquire(&me, key_request(lease(&sessions), wait), None))
+                    .await
+                    .unwrap();
+            assert!(
+                !is_cut || now() >= until,
+                "another client has the lock before the first one must have stopped"
+            );
+            sessions.release(&me, &key.name).unwrap();
+        }
+    });
 }

@@ -1,4 +1,4 @@
-//! What one client can do to others: not much. Decided by counts of answers, never by time.
+//! Limits on what one client can do to others. The tests count answers and do not depend on time.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use meshlock_host::front::Front;
 use meshlock_host::gate::Each;
 use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{ApiLimits, PrincipalLimits, Serving};
-use meshlock_testing::{Deadline, WITHIN, eventually, in_time, joined};
+use meshlock_testing::{Deadline, WITHIN, eventually, in_own_process, in_time, joined};
 use meshlock_tls::Security;
 use prost::Message;
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -28,7 +28,7 @@ struct Api {
 }
 
 impl Api {
-    /// With tokens of three clients, which may do everything.
+    /// Starts a node with its API and tokens of three clients, which may do everything.
     fn start(limits: ApiLimits, each: Each) -> Self {
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
@@ -46,7 +46,7 @@ impl Api {
     }
 }
 
-/// One connection that speaks HTTP as briefly as it can be spoken.
+/// A connection with a minimal HTTP client.
 struct Client {
     stream: BufReader<TcpStream>,
     token: &'static str,
@@ -67,7 +67,7 @@ impl Client {
         stream.get_mut().write_all(request.as_bytes()).unwrap();
     }
 
-    /// The status and the body's length, if it has one.
+    /// Reads the head of an answer. Returns its status and the length of its body, if it has one.
     fn head(&mut self) -> (u16, Option<usize>) {
         let mut line = String::new();
         self.stream.read_line(&mut line).unwrap();
@@ -75,7 +75,7 @@ impl Client {
         let mut length = None;
         loop {
             line.clear();
-            self.stream.read_line(&mut line).unwrap();
+            assert_ne!(self.stream.read_line(&mut line).unwrap(), 0, "the answer ends within its head");
             match line.trim_end().split_once(": ") {
                 Some((key, value)) if key.eq_ignore_ascii_case("content-length") => {
                     length = Some(value.parse().unwrap());
@@ -100,13 +100,13 @@ impl Client {
         held["session"].as_str().unwrap().to_owned()
     }
 
-    /// Ends the session, and with it what it holds.
+    /// Ends the session, which releases its locks.
     fn end(&mut self, session: &str) {
         assert_eq!(self.ask("DELETE", &format!("/v1/sessions/{session}"), &json!({})).0, 200);
     }
 }
 
-/// How much memory this process has, server and clients together.
+/// Returns the resident memory of this process, server and clients together.
 fn resident_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -115,46 +115,51 @@ fn resident_bytes() -> usize {
 
 #[test]
 fn a_flood_of_connections_and_requests_leaves_room_for_others() {
-    let each = Each { connections: 20, pace: Pace { rate: 50, burst: 500 } };
-    let one = PrincipalLimits { sessions: 50, ..ApiLimits::default().each };
-    let api = Api::start(ApiLimits { each: one, ..ApiLimits::default() }, each);
-    let first = api.client("other").acquire("ready");
-    let before = resident_bytes();
+    in_own_process(|| {
+        let each = Each { connections: 20, pace: Pace { rate: 50, burst: 500 } };
+        let one = PrincipalLimits { sessions: 50, ..ApiLimits::default().each };
+        let api = Api::start(ApiLimits { each: one, ..ApiLimits::default() }, each);
+        let first = api.client("other").acquire("ready");
+        let before = resident_bytes();
 
-    let mut flood: Vec<Client> = (0..40).map(|_| api.client("flood")).collect();
-    let mut refused = 0;
-    flood.retain_mut(|client| {
-        let (status, said) = client.ask("GET", "/v1/rules", &json!({}));
-        if status == 429 {
-            assert_eq!(said["code"], "too_many");
-            assert!(said["message"].as_str().unwrap().starts_with("'flood' has 20 connections"), "{said}");
-            refused += 1;
+        let mut flood: Vec<Client> = (0..40).map(|_| api.client("flood")).collect();
+        let mut refused = 0;
+        flood.retain_mut(|client| {
+            let (status, said) = client.ask("GET", "/v1/rules", &json!({}));
+            if status == 429 {
+                assert_eq!(said["code"], "too_many");
+                assert!(
+                    said["message"].as_str().unwrap().starts_with("'flood' has 20 connections"),
+                    "{said}"
+                );
+                refused += 1;
+            }
+            status == 200
+        });
+        assert_eq!((flood.len(), refused), (20, 20));
+
+        let flooding: Vec<_> = flood
+            .into_iter()
+            .map(|mut client| {
+                let ask = move || client.ask("POST", "/v1/sessions", &json!({})).0;
+                thread::spawn(move || std::iter::repeat_with(ask).take(500).collect::<Vec<u16>>())
+            })
+            .collect();
+        let mut other = api.client("other");
+        for _ in 0..100 {
+            let session = other.acquire("busy");
+            other.end(&session);
         }
-        status == 200
+        let answers: Vec<u16> =
+            flooding.into_iter().flat_map(|thread| joined("every request is answered", thread)).collect();
+        let count = |status: u16| answers.iter().filter(|answer| **answer == status).count();
+        assert_eq!(answers.len(), 10_000);
+        assert_eq!(count(200) + count(429), 10_000);
+        assert_eq!(count(200), 50, "its sessions, and no more");
+        other.end(&first);
+        let grown = resident_bytes().saturating_sub(before);
+        assert!(grown < 64 << 20, "{grown} bytes more");
     });
-    assert_eq!((flood.len(), refused), (20, 20));
-
-    let flooding: Vec<_> = flood
-        .into_iter()
-        .map(|mut client| {
-            let ask = move || client.ask("POST", "/v1/sessions", &json!({})).0;
-            thread::spawn(move || std::iter::repeat_with(ask).take(500).collect::<Vec<u16>>())
-        })
-        .collect();
-    let mut other = api.client("other");
-    for _ in 0..100 {
-        let session = other.acquire("busy");
-        other.end(&session);
-    }
-    let answers: Vec<u16> =
-        flooding.into_iter().flat_map(|thread| joined("every request is answered", thread)).collect();
-    let count = |status: u16| answers.iter().filter(|answer| **answer == status).count();
-    assert_eq!(answers.len(), 10_000);
-    assert_eq!(count(200) + count(429), 10_000);
-    assert_eq!(count(200), 50, "its sessions, and no more");
-    other.end(&first);
-    let grown = resident_bytes().saturating_sub(before);
-    assert!(grown < 64 << 20, "{grown} bytes more");
 }
 
 #[test]
@@ -178,7 +183,7 @@ fn one_client_s_watches_and_waits_leave_room_for_others() {
     for client in &mut waiting {
         client.send("POST", "/v1/locks/a/acquire", "{}");
     }
-    // One of the four is refused, whichever came last; the other three wait.
+    // The last of the four to arrive is refused; the other three wait.
     let queue = |other: &mut Client| {
         other.ask("GET", "/v1/locks/a", &json!({})).1["waiters"].as_array().unwrap().len()
     };
@@ -194,10 +199,10 @@ fn one_client_s_watches_and_waits_leave_room_for_others() {
 }
 
 #[test]
-fn those_who_say_nothing_keep_nobody_else_out() {
+fn silent_connections_do_not_keep_other_clients_out() {
     let api = Api::start(ApiLimits { connections: 8, ..ApiLimits::default() }, Each::default());
     let address = api.serving.address();
-    // As many as there are places; all but a share of them are refused.
+    // As many as the server accepts in total; all but the share of one address are refused.
     let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 2], 0))).unwrap();
@@ -206,17 +211,17 @@ fn those_who_say_nothing_keep_nobody_else_out() {
     assert_eq!(other.ask("GET", "/v1/rules", &json!({})).0, 200);
 }
 
-/// A lock whose events are long.
+/// Returns the name of a lock whose events are long.
 fn long_name() -> String {
     "x".repeat(255)
 }
 
-/// Changes who holds a lock again and again, until another lock can be watched: the one before is not watched any more.
+/// Acquires and releases a watched lock until another lock can be watched: then the watch of the first one has been ended.
 fn until_cut_off(api: &Api, lock: &str) {
     let mut other = api.client("other");
     let deadline = Deadline::default();
     loop {
-        deadline.check("a client that reads nothing is not served any more");
+        deadline.check("the watch of a client that reads nothing is ended");
         let session = other.acquire(lock);
         other.end(&session);
         let mut next = api.client("other");
@@ -231,7 +236,7 @@ fn impatient() -> ApiLimits {
     ApiLimits { watched_locks: 1, slow_reader: std::time::Duration::from_millis(50), ..ApiLimits::default() }
 }
 
-/// No limits of pace: a test may ask as fast as it can.
+/// Limits without a request rate.
 fn without_pace() -> Each {
     Each { pace: Pace { rate: u32::MAX, burst: u32::MAX }, ..Each::default() }
 }
@@ -245,11 +250,11 @@ fn a_connection_that_reads_nothing_is_cut_off() {
     rustix::net::connect(&socket, &api.serving.address()).unwrap();
     let mut slow = Client::over(TcpStream::from(socket), "slow");
     slow.send("GET", &format!("/v1/locks/{lock}/watch"), "");
-    // It is watched when its first line is there.
+    // The watch has begun when its first line arrives.
     assert_eq!(slow.head().0, 200);
     until_cut_off(&api, &lock);
     let mut rest = Vec::new();
-    // What was on its way still comes, or the connection is reset: it ends, in any case.
+    // Bytes that were on their way arrive, or the connection is reset; in either case it ends.
     let _ = slow.stream.read_to_end(&mut rest);
     assert!(rest.len() < 1 << 20, "{}", rest.len());
 }
@@ -264,11 +269,11 @@ struct Lock {
 struct Any {}
 
 #[test]
-fn a_call_that_reads_nothing_is_cut_off_though_its_connection_reads() {
+fn a_call_that_reads_nothing_is_ended_although_its_connection_is_read() {
     let api = Api::start(impatient(), without_pace());
     let (lock, address): (_, SocketAddr) = (long_name(), api.serving.address());
     let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
-    // The connection may carry more than the call.
+    // The window of the connection is larger than that of the call.
     let endpoint = endpoint.initial_stream_window_size(1024).initial_connection_window_size(1 << 20);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let mut call = runtime.block_on(in_time("the call is answered", async {

@@ -1,4 +1,4 @@
-//! Who is let in, and how much one client may do to others: over real sockets.
+//! Authentication, access rights and limits of clients, over real sockets.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
 
 mod flood;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use meshlock_cluster::access::{Access, RuleText, TokenHash, Tokens, Verb};
 use meshlock_host::gate::{Audit, Each, Gate, Policy};
 
-/// Rules (principal, locks, verbs) and tokens (name, token).
+/// Returns a policy with these rules (principal, locks, verbs) and tokens (name, token).
 fn policy(rules: &[(&str, &str, &[Verb])], tokens: &[(&str, &str)]) -> Policy {
     let rule = |(principal, locks, verbs): &(&str, &str, &[Verb])| RuleText {
         principal: (*principal).to_owned(),

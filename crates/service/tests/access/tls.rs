@@ -1,4 +1,4 @@
-//! The API behind the cluster's certificates: who is let in, with clients that know nothing of Meshlock.
+//! The API with TLS: which clients are accepted, with clients that are not part of Meshlock.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
@@ -42,7 +42,7 @@ impl Protected {
         let site = issue(dir.path(), &Bearer::Site(name.clone()));
         let client = issue(dir.path(), &Bearer::Client("ci".parse().unwrap()));
         let engine = Engine::start(NodeSetup::new(Config::new(name.clone(), vec![name]))).unwrap();
-        // Protected, it may listen everywhere.
+        // With TLS it may listen on all addresses.
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
         let security = Security::Tls(Identity::load(&site).unwrap());
         let setup = meshlock_service::ApiSetup { listener, security, limits: ApiLimits::default() };
@@ -90,7 +90,7 @@ fn a_client_with_a_certificate_and_a_rule_is_served_and_nobody_else() {
 }
 
 #[test]
-fn without_rules_a_certificate_is_not_enough_and_the_error_says_what_is() {
+fn without_rules_a_certificate_is_not_enough_and_the_error_names_the_remedy() {
     if !needs_program("curl") {
         return;
     }
@@ -104,7 +104,7 @@ fn without_rules_a_certificate_is_not_enough_and_the_error_says_what_is() {
 }
 
 #[test]
-fn a_token_serves_instead_of_a_certificate_and_a_wrong_one_spoils_a_good_certificate() {
+fn a_token_replaces_a_certificate_and_an_invalid_token_is_refused_even_with_one() {
     if !needs_program("curl") {
         return;
     }
@@ -122,7 +122,7 @@ fn a_token_serves_instead_of_a_certificate_and_a_wrong_one_spoils_a_good_certifi
         assert!(text(&refused).contains("\"unauthenticated\""), "{refused:?}");
         assert!(!text(&refused).contains("a guess"), "nobody says a token again");
     }
-    // Whoever shows both is whom the token names; a site is never anyone.
+    // A client with both is the principal of its token; a site's certificate is never accepted.
     let both = api.curl(Some(&api.client), token);
     assert!(text(&both).contains("'bot' may not acquire 'a'"), "{both:?}");
     let site = api.curl(Some(&api.site), token);
@@ -131,14 +131,14 @@ fn a_token_serves_instead_of_a_certificate_and_a_wrong_one_spoils_a_good_certifi
     assert!(text(&health).contains("\"ok\":true"), "{health:?}");
 }
 
-/// What `etcdctl lock jobs -- echo held` says, with these flags; nothing where it is not installed, and the test is skipped.
+/// Returns the output of `etcdctl lock jobs -- echo held` with these flags; `None` if it is not installed, and the test is skipped.
 fn etcdctl(api: &Protected, flags: &[&str]) -> Option<Output> {
     if !needs_program("etcdctl") {
         return None;
     }
     let mut command = Command::new("etcdctl");
     command.arg("--endpoints");
-    // What the user of this machine has set for it.
+    // The user of this machine may have set these variables.
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("ETCDCTL_")) {
             command.env_remove(name);
@@ -159,7 +159,7 @@ fn etcdctl_locks_over_tls() {
 }
 
 #[test]
-fn etcdctl_locks_with_a_token_for_a_password() {
+fn etcdctl_locks_with_a_token_as_the_password() {
     let rules: &[(&str, &str, &[Verb])] = &[("bot", "jobs", &[Verb::Acquire])];
     let api = Protected::with(policy(rules, &[("bot", "a-token"), ("other", "another-token")]));
     let Some(held) = etcdctl(&api, &["--user", "bot:a-token"]) else { return };
@@ -176,7 +176,7 @@ fn etcdctl_locks_with_a_token_for_a_password() {
 }
 
 #[test]
-fn the_client_for_python_locks_over_tls_and_gives_back_by_a_word() {
+fn the_python_client_locks_over_tls_and_releases_explicitly() {
     if !needs_program("python3") {
         return;
     }
@@ -191,7 +191,7 @@ fn the_client_for_python_locks_over_tls_and_gives_back_by_a_word() {
     assert_eq!(text(&output), "done\n");
 }
 
-/// What is given back is free at once: a connection that only ends might have been cut, and then it would take a moment.
+/// A lock that is released explicitly is free at once. A connection that only ends may have been cut, so its lock is free later.
 const PYTHON: &str = r#"
 import asyncio, sys, meshlock
 url, ca, certificate, key = sys.argv[1:]

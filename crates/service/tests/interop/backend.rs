@@ -1,4 +1,4 @@
-//! What a scenario runs against.
+//! The servers that scenarios run against.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use meshlock_service::{ApiLimits, Serving};
 use meshlock_testing::{BoundedChild, Lines, needs_program};
 use meshlock_tls::Security;
 
-/// A server that speaks etcd's language, on this machine, until this is dropped.
+/// A server with etcd's API on this machine. Dropping this ends it.
 pub(crate) struct Backend {
     /// `127.0.0.1:PORT`.
     pub(crate) address: String,
@@ -35,7 +35,7 @@ impl Drop for Etcd {
 }
 
 impl Backend {
-    /// A cluster of one site in this process.
+    /// Starts a cluster of one site in this process.
     pub(crate) fn meshlock() -> Self {
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
@@ -44,10 +44,10 @@ impl Backend {
         Backend { address, _running: Running::Meshlock { _serving: serving, _engine: engine } }
     }
 
-    /// A real etcd, if there is one.
+    /// Starts a real etcd; `None` if it is not installed.
     pub(crate) fn etcd() -> Option<Self> {
         needs_program("etcd").then(|| {
-            // Between looking for a free port and its use another process may take it.
+            // Another process may take the port after it was found free.
             (0..5).find_map(|_| Backend::try_etcd()).expect("etcd starts")
         })
     }
@@ -75,7 +75,7 @@ impl Backend {
         ready.then(|| Backend { address, _running: Running::Etcd { _etcd: etcd } })
     }
 
-    /// Runs a scenario against both; what it says must be the same. Without etcd it runs against Meshlock alone.
+    /// Runs a scenario against both servers and asserts that the results are equal. Without etcd it runs against Meshlock alone.
     pub(crate) fn compare<T: PartialEq + std::fmt::Debug>(scenario: impl Fn(&Backend) -> T) -> T {
         let ours = scenario(&Backend::meshlock());
         if let Some(etcd) = Backend::etcd() {
@@ -94,7 +94,7 @@ pub(crate) fn serve(engine: &Engine) -> Serving {
     Serving::start(&Front::new((**engine).clone(), Arc::default()), setup).unwrap()
 }
 
-/// A port that was free just now.
+/// Returns a port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }

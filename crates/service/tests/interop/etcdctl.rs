@@ -14,7 +14,7 @@ fn etcdctl(backend: &Backend, arguments: &[&str]) -> Command {
     command
 }
 
-/// One that runs for a while.
+/// A running `etcdctl`.
 struct Running {
     child: Child,
     lines: Lines,
@@ -32,7 +32,7 @@ impl Running {
         self.lines.line("etcdctl says something")
     }
 
-    /// How it ends by itself: with 1 where the command that it runs does not end with 0.
+    /// Waits for its end and returns its exit code, which is 1 if the command that it runs fails.
     fn end(mut self) -> Option<i32> {
         self.child.wait_in_time().code()
     }
@@ -48,13 +48,13 @@ impl Drop for Running {
     }
 }
 
-/// Runs a command under the lock `jobs`, which says what it was given, waits at the gate, says what it reads there, and ends with 3.
+/// Starts a command under the lock `jobs` that prints its key and revision, prints what it reads from the gate, and exits with 3.
 fn hold(backend: &Backend, gate: &Gate) -> Running {
     let script = format!("echo $ETCD_LOCK_KEY $ETCD_LOCK_REV; cat {}; exit 3", gate.path().display());
     Running::start(backend, &["lock", "--ttl", "2", "jobs", "--", "sh", "-c", &script])
 }
 
-/// Whether the text is `prefix` and a lease in lower-case hexadecimal, as etcd itself chooses them.
+/// Returns whether the text is `prefix` and a lease in lower-case hexadecimal, as etcd writes them.
 fn is_key(text: &str, prefix: &str) -> bool {
     let lease = text.strip_prefix(prefix).unwrap_or_default();
     i64::from_str_radix(lease, 16).is_ok() && lease == lease.to_lowercase()
@@ -98,7 +98,7 @@ fn etcdctl_lock_is_free_when_a_killed_holder_s_lease_is_over() {
         first.signal(Signal::KILL);
         let mut second = hold(backend, &next_gate);
         let (key, _) = key_and_revision(&second.line());
-        // The command of the one that was killed still waits.
+        // The command of the killed process still waits.
         gate.open("");
         next_gate.open("");
         (is_key(&key, "jobs/"), second.end())
@@ -125,7 +125,7 @@ fn etcdctl_lease_grants_lists_and_revokes() {
         );
         seen.extend([&["lease", "timetolive", &id][..]].map(|words| said(&run(words))));
         seen.extend([&["lease", "keep-alive", "--once", &id][..]].map(|words| said(&run(words))));
-        // Each server chooses its own numbers; the second of a hundred that has passed is chance.
+        // Each server chooses its own lease ids, and one of the hundred seconds may have passed.
         let known = |line: String| line.replace(&id, "ID").replace("(99s)", "(100s)");
         seen.into_iter().map(known).map(without_times).collect::<Vec<_>>()
     });
@@ -153,7 +153,7 @@ fn etcdctl_elect_elects_one_after_the_other_and_shows_the_leader() {
         let mut observer = Running::start(backend, &["elect", "-l", "boss"]);
         let (seen_key, seen_value) = (observer.line(), observer.line());
         let mut second = Running::start(backend, &["elect", "boss", "bob"]);
-        // Being told to stop, it resigns.
+        // It resigns when it is terminated.
         first.signal(Signal::INT);
         let (next_key, next_value) = (second.line(), second.line());
         let (then_key, then_value) = (observer.line(), observer.line());

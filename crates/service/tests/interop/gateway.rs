@@ -1,4 +1,4 @@
-//! curl and the JSON gateway.
+//! etcd's JSON gateway, called with curl.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::backend::Backend;
 
-/// Posts JSON; gives back the status and what is said, without what each server chooses for itself.
+/// Posts JSON. Returns the status and the answer without the values that each server chooses for itself.
 fn post(backend: &Backend, path: &str, body: &Value) -> (u64, Value) {
     let url = format!("http://{}{path}", backend.address);
     let output = Command::new("curl")
@@ -20,7 +20,7 @@ fn post(backend: &Backend, path: &str, body: &Value) -> (u64, Value) {
     (code.parse().unwrap(), said)
 }
 
-/// Headers differ in every number.
+/// Removes the header, whose numbers differ between servers.
 fn strip(value: &mut Value) {
     if let Value::Object(fields) = value {
         fields.remove("header");
@@ -40,7 +40,7 @@ const NAME: &str = "am9icw==";
 const KEY: &str = "am9icy80ZA==";
 
 #[test]
-fn leases_and_locks_over_json_say_what_etcd_s_gateway_says() {
+fn leases_and_locks_over_json_answer_as_etcd_s_gateway_does() {
     if !needs_program("curl") {
         return;
     }
@@ -74,7 +74,7 @@ fn leases_and_locks_over_json_say_what_etcd_s_gateway_says() {
 }
 
 #[test]
-fn the_revision_rises_from_holder_to_holder_and_stays_for_who_asks_again() {
+fn the_revision_increases_with_each_holder_and_stays_the_same_for_a_repeated_request() {
     if !needs_program("curl") {
         return;
     }
@@ -92,7 +92,7 @@ fn the_revision_rises_from_holder_to_holder_and_stays_for_who_asks_again() {
 }
 
 #[test]
-fn elections_over_json_say_what_etcd_s_gateway_says() {
+fn elections_over_json_answer_as_etcd_s_gateway_does() {
     if !needs_program("curl") {
         return;
     }

@@ -1,6 +1,6 @@
-//! Clients that nobody here wrote, each scenario against Meshlock and against a real etcd or Consul: what a user sees must be the same.
+//! Third-party clients. Each scenario runs against Meshlock and against a real etcd or Consul, and what a user sees must be the same.
 //!
-//! `docs/etcd.md` and `docs/consul.md` list what is meant to differ.
+//! `docs/etcd.md` and `docs/consul.md` list the intended differences.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
 
 mod backend;

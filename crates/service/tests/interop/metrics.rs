@@ -1,4 +1,4 @@
-//! `GET /metrics`, read by the parser of Prometheus' own client for Python, and held against what a scenario did.
+//! `GET /metrics`, read with the parser of Prometheus' Python client, and compared with what a scenario did.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -12,7 +12,7 @@ use super::other_sites::Cluster;
 use super::programs::{prepared, run, text};
 use super::promql::{Named, names};
 
-/// A Python with the parser.
+/// Returns a Python that has the parser.
 fn python() -> Option<PathBuf> {
     let fill = |dir: &Path| {
         run(Command::new("python3").args(["-m", "venv"]).arg(dir.join("env")))
@@ -28,7 +28,7 @@ fn python() -> Option<PathBuf> {
     prepared("python-prometheus", fill).map(|dir| dir.join("env/bin/python"))
 }
 
-/// A page, as the parser understood it.
+/// A page as the parser read it.
 struct Page(BTreeMap<String, Value>);
 
 impl Page {
@@ -53,7 +53,7 @@ impl Page {
         self.0.values().flat_map(|family| family["samples"].as_array().unwrap())
     }
 
-    /// The value of the series with this name and these labels among others; nothing if there is none.
+    /// Returns the value of the series with this name that has these labels, among others.
     fn value(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let fits = |sample: &&Value| {
             sample["name"] == name && labels.iter().all(|(label, value)| sample["labels"][label] == *value)
@@ -61,12 +61,12 @@ impl Page {
         self.samples().filter(fits).map(|sample| sample["value"].as_f64().unwrap()).sum()
     }
 
-    /// The same, of what is counted.
+    /// The same for a counter.
     fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
         self.value(name, labels).to_string().parse().expect("a whole number")
     }
 
-    /// What a series can be called, and for each of its labels the values that it has.
+    /// Returns the names of a series, and for each of its labels the values.
     fn series(&self) -> BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>> {
         let mut series: BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
         for sample in self.samples() {
@@ -79,7 +79,8 @@ impl Page {
     }
 }
 
-/// Three sites of which the first gave a lock to the second, and refused it to others; everything that can be counted has been.
+/// Starts three sites and runs a scenario in which every metric changes: the first site passes a lock to the second and refuses it to
+/// others.
 fn busy_cluster() -> Cluster {
     let cluster = Cluster::start();
     let path = "/v1/locks/jobs/acquire";
@@ -91,7 +92,7 @@ fn busy_cluster() -> Cluster {
     let session = json!({ "session": held["session"] });
     assert_eq!(cluster.post(1, "/v1/locks/jobs/release", &session)["held"], true);
     let session = waits.next()["session"].as_str().unwrap().to_owned();
-    // At the second site it is handed over among its own clients, then broken.
+    // At the second site it passes from one client to another, and is then broken.
     let mut next = cluster.begin(2, path, &json!({ "label": "three" }));
     cluster.until_waits(2, "jobs");
     cluster.post(2, "/v1/locks/jobs/release", &json!({ "session": session }));
@@ -101,7 +102,7 @@ fn busy_cluster() -> Cluster {
 }
 
 #[test]
-fn what_is_exported_is_well_formed_and_agrees_with_what_happened() {
+fn exported_metrics_are_well_formed_and_agree_with_the_scenario() {
     let Some(python) = python() else { return };
     let cluster = busy_cluster();
     let (one, two) = (Page::of(&python, &cluster, 1), Page::of(&python, &cluster, 2));
@@ -118,7 +119,7 @@ fn what_is_exported_is_well_formed_and_agrees_with_what_happened() {
     assert_eq!(one.count("meshlock_hold_seconds_count", &[]), 1);
     assert_eq!((one.count("meshlock_holders", &[]), one.count("meshlock_waiters", &[])), (0, 0));
     assert_eq!(two.count("meshlock_lost_locks_total", &[("reason", "broken")]), 1);
-    // What one site has sent the others have received.
+    // The others have received what one site has sent.
     let pages = [&one, &two, &Page::of(&python, &cluster, 3)];
     let sum = |name| pages.iter().map(|page| page.count(name, &[("algorithm", "naimi-trehel")])).sum::<u64>();
     let (sent, received) = (sum("meshlock_messages_sent_total"), sum("meshlock_messages_received_total"));
@@ -135,7 +136,7 @@ fn what_is_exported_is_well_formed_and_agrees_with_what_happened() {
             .map(|page| page.value("meshlock_lease_left_seconds", &[]))
             .all(|left| left > 0.0 && left <= 5.0)
     );
-    // Sessions that were made for one call that came to nothing.
+    // Sessions of calls that failed.
     assert_eq!(one.count("meshlock_session_ends_total", &[("of", "api"), ("reason", "call_ended")]), 2);
     let calls = |code| one.count("meshlock_api_calls_total", &[("service", "http"), ("code", code)]);
     assert_eq!(["200", "409", "408"].map(calls)[1..], [1, 1]);
@@ -143,7 +144,7 @@ fn what_is_exported_is_well_formed_and_agrees_with_what_happened() {
 }
 
 #[test]
-fn the_dashboard_and_the_alerts_ask_only_for_what_is_exported_and_for_all_of_it() {
+fn the_dashboard_and_the_alerts_use_exactly_the_exported_metrics() {
     let Some(python) = python() else { return };
     let cluster = busy_cluster();
     let page = Page::of(&python, &cluster, 2);
@@ -158,7 +159,7 @@ fn the_dashboard_and_the_alerts_ask_only_for_what_is_exported_and_for_all_of_it(
             let known =
                 series.get(metric.as_str()).unwrap_or_else(|| panic!("{expression}: no series {metric}"));
             for (label, value) in labels {
-                // What Prometheus itself adds to everything that it scrapes.
+                // Labels that Prometheus adds to everything that it scrapes.
                 if matches!(label.as_str(), "instance" | "job") {
                     continue;
                 }
@@ -170,7 +171,7 @@ fn the_dashboard_and_the_alerts_ask_only_for_what_is_exported_and_for_all_of_it(
             used.insert(metric);
         }
     }
-    // Nothing is exported for nobody.
+    // Every exported metric is used.
     for (family, about) in &page.0 {
         let samples = about["samples"].as_array().unwrap();
         let shown = samples.iter().any(|sample| used.contains(sample["name"].as_str().unwrap()));
@@ -179,7 +180,7 @@ fn the_dashboard_and_the_alerts_ask_only_for_what_is_exported_and_for_all_of_it(
 }
 
 #[test]
-fn the_guide_s_table_lists_what_is_exported_and_nothing_else() {
+fn the_table_of_the_guide_lists_exactly_the_exported_metrics() {
     let Some(python) = python() else { return };
     let page = Page::of(&python, &busy_cluster(), 2);
     let series = page.series();
@@ -221,7 +222,7 @@ fn expressions_of_the_dashboard() -> Vec<String> {
         assert!(!targets.is_empty() && panel["description"].is_string(), "{}", panel["title"]);
         found.extend(targets.iter().map(|target| target["expr"].as_str().unwrap().to_owned()));
     }
-    // A variable's values are those of a label.
+    // The values of a variable are those of a label.
     for variable in dashboard["templating"]["list"].as_array().unwrap() {
         if let Some(query) = variable["query"]["query"].as_str() {
             let (metric, label) = query
@@ -234,7 +235,7 @@ fn expressions_of_the_dashboard() -> Vec<String> {
     found
 }
 
-/// Every rule has what an operator needs: what, for how long, how bad, and what to do.
+/// Every rule has what an operator needs: an expression, a duration, a severity and a description with the remedy.
 fn expressions_of_the_alerts() -> Vec<String> {
     let file = repository("packaging/prometheus/alerts.yml");
     let rules: Vec<&str> = file.split("- alert: ").skip(1).collect();

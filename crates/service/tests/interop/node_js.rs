@@ -1,4 +1,4 @@
-//! Node's etcd3, from npm, and the gRPC library that it brings.
+//! The package etcd3 of npm, and the gRPC library that it contains.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -8,7 +8,7 @@ use meshlock_testing::{BoundedCommand, needs_program};
 use super::backend::Backend;
 use super::programs::{client, prepared, run, said};
 
-/// The directory of the installed packages.
+/// Returns the directory of the installed packages.
 fn packages() -> Option<PathBuf> {
     if !needs_program("node") || !needs_program("npm") {
         return None;
@@ -28,7 +28,7 @@ fn packages() -> Option<PathBuf> {
 /// Runs one of the scripts beside this file.
 fn node(packages: &Path, script: &str, backend: &Backend) -> Output {
     let service = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // Packages are looked for beside the script.
+    // Node.js looks for packages beside the script.
     let copy = packages.join(script);
     std::fs::copy(service.join("tests/interop").join(script), &copy).unwrap();
     let mut node = client("node");
@@ -37,7 +37,7 @@ fn node(packages: &Path, script: &str, backend: &Backend) -> Output {
 }
 
 #[test]
-fn node_s_locks_and_elections_work_as_with_etcd() {
+fn locks_and_elections_of_node_s_etcd3_work_as_with_etcd() {
     let Some(packages) = packages() else { return };
     let seen = Backend::compare(|backend| said(&node(&packages, "lock.js", backend)));
     assert!(seen.contains("leader: bob") && seen.contains("end|") && seen.ends_with("|Some(0)"), "{seen}");

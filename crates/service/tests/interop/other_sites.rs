@@ -1,4 +1,4 @@
-//! Clients of different sites of one cluster: here etcd cannot be compared with, because each site keeps what it granted.
+//! etcd's API at different sites of one cluster. There is no comparison with etcd, because each site keeps its own leases.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
@@ -60,14 +60,14 @@ impl Cluster {
             .unwrap_or_else(|_| String::from_utf8_lossy(&output.stdout).into())
     }
 
-    /// Waits until a client of the site waits for the lock.
+    /// Waits until a client at the site waits for the lock.
     pub(crate) fn until_waits(&self, site: usize, lock: &str) {
         eventually(&format!("a client of site {site} waits for {lock}"), || {
             self.queue(site, lock)["waiters"][0]["site"] == format!("site-{site}")
         });
     }
 
-    /// Who has a lock and who waits for it, as a site knows.
+    /// Returns the holders of a lock and its waiters, as a site knows them.
     fn queue(&self, site: usize, lock: &str) -> Value {
         let url = format!("http://{}/v1/locks/{lock}", self.address(site));
         let queue = Command::new("curl").args(["-s", "--max-time", "60", &url]).output_in_time();
@@ -79,7 +79,7 @@ impl Cluster {
         granted["ID"].as_str().unwrap().to_owned()
     }
 
-    /// A request whose answer comes later, or line by line.
+    /// Starts a request whose answer comes later, or line by line.
     pub(crate) fn begin(&self, site: usize, path: &str, body: &Value) -> Answer {
         let mut child = self.curl(site, path, body).spawn().unwrap();
         let lines = Lines::of(child.stdout.take().unwrap());
@@ -108,7 +108,7 @@ fn revision(answer: &Value) -> i64 {
     answer["header"]["revision"].as_str().unwrap_or_else(|| panic!("{answer}")).parse().unwrap()
 }
 
-/// "jobs", and a value.
+/// "jobs" and a value, in base64.
 const NAME: &str = "am9icw==";
 const ALICE: &str = "YWxpY2U=";
 const BOB: &str = "Ym9i";
@@ -122,7 +122,7 @@ fn a_lock_goes_from_site_to_site_with_rising_fences() {
     let (first, second) = (cluster.lease(1), cluster.lease(2));
     let held = cluster.post(1, "/v3/lock/lock", &json!({ "name": NAME, "lease": first }));
     let mut waits = cluster.begin(2, "/v3/lock/lock", &json!({ "name": NAME, "lease": second }));
-    // Our own API sees both.
+    // Meshlock's own API shows both.
     eventually("site 3 sees that a client of site 2 waits", || {
         let queue = cluster.queue(3, "jobs");
         assert_eq!(queue["holders"][0]["site"], "site-1", "{queue}");
@@ -148,7 +148,7 @@ fn etcdctl_waits_for_a_holder_at_another_site() {
         .spawn()
         .unwrap();
     let lines = Lines::of(etcdctl.stdout.take().unwrap());
-    // Once it waits, and sees the key in front of its own, the holder goes.
+    // Once it waits, and sees the key before its own, the holder leaves.
     eventually("etcdctl waits", || cluster.sites[1].1.look(|node| node.table().counts().waiters) > 0);
     drop(held);
     let revision: i64 = lines.line("it runs its command").parse().unwrap();
@@ -216,7 +216,7 @@ fn a_key_of_another_site_is_seen_watched_and_not_deleted() {
     }
     let cluster = Cluster::start();
     let (first, second) = (cluster.lease(1), cluster.lease(2));
-    // What python's and Node's locks do.
+    // The clients of Python and Node.js do this.
     let lock = |lease: &str, value: &str| {
         json!({
             "compare": [{ "target": "CREATE", "key": NAME, "create_revision": "0" }],

@@ -1,4 +1,4 @@
-//! Other people's programs: whether they are here, and how they are run.
+//! Third-party programs: whether they are installed, and how they are run.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::time::Duration;
 use meshlock_testing::{BoundedCommand, eventually_some, first_some, skip};
 use rustix::fs::{Mode, OFlags};
 
-/// How long packages may take that are fetched from the network.
+/// Time limit for downloading packages.
 const FETCHED_WITHIN: Duration = Duration::from_mins(8);
 
-/// A client of etcd or Consul, without what the user of this machine has set for those.
+/// Returns the command for a client of etcd or Consul, without the variables that the user of this machine has set for it.
 pub(crate) fn client(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut client = Command::new(program);
     let is_setting = |name: &str| ["ETCDCTL_", "CONSUL_"].iter().any(|start| name.starts_with(start));
@@ -23,10 +23,10 @@ pub(crate) fn client(program: impl AsRef<std::ffi::OsStr>) -> Command {
     client
 }
 
-/// A directory that stays from run to run, filled by `fill` the first time; none where that fails, and the test is skipped.
+/// Returns a directory that is kept between runs, filled by `fill` the first time; `None` if that fails, and the test is skipped.
 pub(crate) fn prepared(name: &str, fill: impl FnOnce(&Path) -> bool) -> Option<PathBuf> {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    // Several processes of this test may want it at once.
+    // Several processes of this test may need it at once.
     std::fs::create_dir_all(&dir).unwrap();
     let gate = std::fs::File::create(dir.join("lock")).unwrap();
     let locked = first_some(FETCHED_WITHIN, || gate.try_lock().ok());
@@ -42,7 +42,7 @@ pub(crate) fn prepared(name: &str, fill: impl FnOnce(&Path) -> bool) -> Option<P
     Some(dir)
 }
 
-/// Runs a command and gives back whether it went well.
+/// Runs a command and returns whether it succeeded.
 pub(crate) fn run(command: &mut Command) -> bool {
     let output = command.output_within(FETCHED_WITHIN);
     if !output.status.success() {
@@ -55,12 +55,12 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
 }
 
-/// What a program said, and how it ended.
+/// Returns the output of a program and how it ended, for messages.
 pub(crate) fn said(output: &Output) -> String {
     format!("{}|{}|{:?}", text(&output.stdout), text(&output.stderr), output.status.code())
 }
 
-/// What a command under a lock waits for: a pipe, that it reads from.
+/// A named pipe from which a command under a lock reads, so that it waits for the test.
 pub(crate) struct Gate {
     dir: tempfile::TempDir,
 }
@@ -77,9 +77,9 @@ impl Gate {
         self.dir.path().join("gate")
     }
 
-    /// Lets it go on, with these words.
+    /// Lets the command continue with this line.
     pub(crate) fn open(&self, words: &str) {
-        // Without waiting it cannot be opened before somebody reads.
+        // It can be opened without blocking only while somebody reads.
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let open = || rustix::fs::open(self.path(), flags, Mode::empty()).ok();
         let gate = eventually_some("the command waits at the gate", open);

@@ -1,4 +1,4 @@
-//! As much of PromQL as is needed to say which metrics and labels an expression names. What is not understood is an error.
+//! A parser of the part of PromQL that is needed to find the metrics and labels of an expression. Anything else is an error.
 
 const FUNCTIONS: &[&str] = &[
     "rate",
@@ -17,7 +17,7 @@ const FUNCTIONS: &[&str] = &[
 const GROUPINGS: &[&str] = &["by", "without", "on", "ignoring", "group_left", "group_right"];
 const OPERATORS: &[&str] = &["and", "or", "unless", "bool", "offset"];
 
-/// A metric, with the labels that are asked of it and the values that they must have.
+/// A metric, the labels that the expression uses, and the values that they must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) metric: String,
@@ -34,7 +34,7 @@ enum Token {
     Mark(char),
 }
 
-/// The metrics that an expression names. Labels by which it groups are asked of all of them.
+/// Returns the metrics of an expression. Labels by which it groups belong to all of them.
 pub(crate) fn names(expression: &str) -> Result<Vec<Named>, String> {
     let tokens = tokens(expression)?;
     let (mut found, mut grouped, mut depth, mut at) = (Vec::<Named>::new(), Vec::new(), 0_i32, 0);
@@ -80,7 +80,7 @@ pub(crate) fn names(expression: &str) -> Result<Vec<Named>, String> {
     if depth == 0 { Ok(found) } else { Err("a parenthesis is missing".to_owned()) }
 }
 
-/// Labels between brackets, each with the value that it must be equal to, if so; and where they end.
+/// Parses labels between brackets. Returns each with the value that it must equal, if any, and where they end.
 fn list(tokens: &[Token], start: usize, end: char) -> Result<(Labels, usize), String> {
     let (mut labels, mut at) = (Vec::new(), start + 1);
     loop {
@@ -134,7 +134,7 @@ fn tokens(expression: &str) -> Result<Vec<Token>, String> {
 }
 
 #[test]
-fn metrics_and_labels_are_found_and_what_is_not_understood_is_said() {
+fn metrics_and_labels_are_found_and_other_text_is_an_error() {
     let expression =
         r#"sum by (instance, le) (rate(m_bucket{a="x", b=~"y|z"}[5m])) / 2 > on (job) group_left max(other)"#;
     let label = |name: &str, value: Option<&str>| (name.to_owned(), value.map(str::to_owned));

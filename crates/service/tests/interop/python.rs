@@ -1,4 +1,4 @@
-//! python-etcd3, from PyPI.
+//! The package etcd3 of PyPI.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use meshlock_testing::{BoundedCommand, needs_program};
 use super::backend::Backend;
 use super::programs::{client, prepared, run, said};
 
-/// A Python with the client. Its `Lock.acquire` cannot wait with a `tenacity` after 6, nor is its code for a `protobuf` after 3.
+/// Returns a Python that has the client. Its `Lock.acquire` needs `tenacity` 6, and its generated code `protobuf` 3.
 fn python() -> Option<std::path::PathBuf> {
     let fill = |dir: &Path| {
         run(Command::new("python3").args(["-m", "venv"]).arg(dir.join("env")))
@@ -34,7 +34,7 @@ fn run_script(python: &Path, script: &str, backend: &Backend) -> String {
 }
 
 #[test]
-fn python_s_lock_works_as_with_etcd() {
+fn the_lock_of_python_etcd3_works_as_with_etcd() {
     let Some(python) = python() else { return };
     let seen = Backend::compare(|backend| run_script(&python, "lock.py", backend));
     assert!(seen.contains("second has waited: [True] True"), "{seen}");
@@ -42,7 +42,7 @@ fn python_s_lock_works_as_with_etcd() {
 }
 
 #[test]
-fn calls_that_are_no_lock_are_refused_with_the_reason() {
+fn calls_that_are_not_about_locks_are_refused_with_the_reason() {
     let Some(python) = python() else { return };
     let seen = run_script(&python, "refused.py", &Backend::meshlock());
     let seen = seen.strip_suffix("||Some(0)").unwrap_or_else(|| panic!("{seen}"));

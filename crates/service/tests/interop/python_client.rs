@@ -1,4 +1,4 @@
-//! Our own client for Python, which needs nothing but Python.
+//! Meshlock's client for Python, which needs no packages.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::backend::Backend;
 use super::programs::client;
 
 #[test]
-fn the_client_for_python_does_what_it_says() {
+fn the_python_client_works_as_documented() {
     if !needs_program("python3") {
         return;
     }

@@ -1,7 +1,7 @@
-//! How fast the simulator is: `cargo bench -p meshlock-sim`.
+//! Speed of the simulator: `cargo bench -p meshlock-sim`.
 //!
-//! Everything is counted in events per second of CPU time, not of the clock on the wall, and each figure is the best of
-//! three runs: what else the machine does then shows the least.
+//! All figures are events per second of CPU time, not of elapsed time, and each is the best of three runs: other work of the machine
+//! then has the least influence.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// How often each thing is measured.
+/// Number of measurements of each figure.
 const ROUNDS: usize = 3;
 
 fn main() {
@@ -22,14 +22,14 @@ fn main() {
     peers::print();
 }
 
-/// The CPU seconds that this process has used.
+/// Returns the CPU seconds that this process has used.
 fn cpu_seconds() -> f64 {
     let used: Duration =
         clock_gettime(ClockId::ProcessCPUTime).try_into().expect("the CPU time is not negative");
     used.as_secs_f64()
 }
 
-/// What `work` gives, and the CPU seconds it took.
+/// Returns the result of `work` and the CPU seconds that it took.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let start = cpu_seconds();
     let done = work();

@@ -17,7 +17,7 @@ use meshlock_sim::settings::Load;
 
 use crate::{ROUNDS, best, engine};
 
-/// Somebody else's simulator, ready to run.
+/// Another simulator that is installed.
 struct Peer {
     name: &'static str,
     program: PathBuf,
@@ -25,7 +25,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// Events per CPU second of one run, as the program itself counts both.
+    /// Returns the events per CPU second of one run, as the program itself counts them.
     fn speed(&self) -> Option<f64> {
         let output = Command::new(&self.program).args(&self.arguments).output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
@@ -81,7 +81,7 @@ pub(crate) fn print() {
             Err(missing) => println!("  {missing}"),
         }
     }
-    // In turns, so that whatever slows the machine down meets all of them.
+    // In turns, so that other work of the machine slows all of them down alike.
     let mut ours = Vec::new();
     let mut theirs = vec![Vec::new(); peers.len()];
     for _ in 0..ROUNDS {

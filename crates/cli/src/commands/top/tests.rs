@@ -103,7 +103,7 @@ sorted by waiters · Enter queue · / filter · s sort · ? help · q end
 }
 
 #[test]
-fn rates_are_what_was_granted_since_the_frame_before() {
+fn rates_are_grants_since_the_previous_frame() {
     let (mut model, start) = (Model::default(), Instant::now());
     model.take(sample(100), start);
     model.take(sample(150), start + Duration::from_secs(2));
@@ -164,7 +164,7 @@ fn the_queue_of_the_selected_lock_is_asked_for_and_shown() {
 }
 
 #[test]
-fn what_is_old_is_said_and_small_terminals_do_no_harm() {
+fn outdated_values_are_marked_and_small_terminals_are_supported() {
     let mut model = model();
     model.complain("the node has gone".to_owned());
     assert!(as_text(&mut model, 100).contains("not updated: the node has gone"));

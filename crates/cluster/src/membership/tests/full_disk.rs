@@ -7,7 +7,9 @@ impl Council {
     /// Delivers everything, and writes everything except at the voter whose disk is full.
     fn settle_with_full_disk(&mut self, full: usize) {
         let others = self.others(full);
-        while others.iter().any(|&at| self.write_one(at)) || self.deliver() {}
+        within_steps("nothing is left to write or deliver", || {
+            !others.iter().any(|&at| self.write_one(at)) && !self.deliver()
+        });
     }
 
     /// Returns all voters except one.
@@ -54,7 +56,7 @@ fn a_voter_that_is_alone_leads_however_long_its_disk_takes() {
 }
 
 #[test]
-fn what_waits_for_a_full_disk_does_not_grow_without_end() {
+fn writes_that_wait_for_a_full_disk_are_bounded() {
     let mut council = Council::of(3);
     let leader = council.elect();
     let full = (leader + 1) % 3;

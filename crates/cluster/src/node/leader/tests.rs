@@ -81,7 +81,7 @@ fn a_renewal_is_granted_by_a_round_that_began_after_it_came() {
 }
 
 #[test]
-fn a_round_that_is_not_confirmed_is_begun_anew_with_all_that_wait() {
+fn an_unconfirmed_round_is_restarted_with_all_waiting_requests() {
     let (mut leader, view, [a, b, ..]) = leading();
     leader.on_renew(a, Renewal::default(), Vec::new());
     let lost = leader.begin_round(at(1), TIMING).unwrap();
@@ -144,7 +144,7 @@ fn one_that_speaks_but_does_not_hear_gets_no_lease_and_nobody_else_suffers_for_i
 }
 
 #[test]
-fn a_site_is_let_in_once_it_reaches_everyone_who_stays() {
+fn a_site_is_admitted_once_it_reaches_every_remaining_member() {
     let (mut leader, view, [a, b, c, d]) = leading();
     let fifth = member("e", 3);
     leader.renew(&[&a, &b, &c], &view, 900);
@@ -180,7 +180,7 @@ fn an_older_incarnation_cannot_ask_to_be_let_in_behind_a_newer_one() {
 }
 
 #[test]
-fn a_view_says_where_each_incarnation_is_reached_that_it_lets_in_and_of_nobody_else() {
+fn a_view_contains_the_addresses_of_exactly_its_members() {
     let (mut leader, mut view, [a, b, c, d]) = leading();
     for member in [&a, &b, &c, &d] {
         view.addresses.insert(member.site.clone(), "old:1".parse().unwrap());
@@ -196,7 +196,7 @@ fn a_view_says_where_each_incarnation_is_reached_that_it_lets_in_and_of_nobody_e
 }
 
 #[test]
-fn an_incarnation_that_is_too_old_is_told_so_by_a_confirmed_leader_with_the_last_one_of_its_site() {
+fn a_confirmed_leader_tells_an_outdated_incarnation_the_last_one_of_its_site() {
     let (mut leader, mut view, [a, ..]) = leading();
     view.past = vec![member("e", 8)];
     for outdated in [member("e", 8), member("b", 0), member("a", 1)] {

@@ -23,7 +23,7 @@ fn a_packet_of_another_cluster_is_noted_and_not_looked_at() {
 }
 
 #[test]
-fn the_first_start_writes_down_what_the_cluster_is_and_no_later_one_may_differ() {
+fn the_first_start_records_the_founding_and_later_ones_must_agree_with_it() {
     let mut lone = Lone::start(&["a", "b"], Disk::default());
     lone.write();
     let disk = lone.disk.clone();

@@ -65,7 +65,7 @@ fn a_start_that_is_not_sworn_yet_registers_the_same_disk_as_the_first_one() {
 }
 
 #[test]
-fn a_voter_whose_disk_is_not_the_first_one_does_not_vote_and_says_so() {
+fn a_voter_whose_disk_was_replaced_does_not_vote_and_reports_it() {
     let mut lone = Lone::start(&["a", "b", "c"], Disk::default());
     lone.write();
     let disk = lone.node.me().incarnation;

@@ -20,7 +20,7 @@ fn a_site_leaves_when_its_clients_have() {
 }
 
 #[test]
-fn whoever_waits_at_a_site_that_leaves_is_told_so_at_once() {
+fn clients_that_wait_at_a_leaving_site_are_told_at_once() {
     let mut lone = Lone::start(&["a"], Disk::default());
     lone.acquire(1, "jobs");
     lone.acquire(2, "jobs");
@@ -56,7 +56,7 @@ fn a_client_that_does_not_let_go_is_cut_off_when_the_lease_of_a_leaving_site_end
 }
 
 #[test]
-fn a_site_leaves_when_it_is_told_to_as_if_its_own_client_had_asked() {
+fn a_site_that_is_told_to_leave_does_so_as_if_its_client_had_asked() {
     let mut lone = Lone::start(&["a"], Disk::default());
     lone.acquire(1, "jobs");
     lone.pass(Span::from_millis(2000));

@@ -126,7 +126,7 @@ fn only_so_many_questions_wait_and_one_more_is_refused() {
 }
 
 #[test]
-fn a_stranger_is_told_nothing_and_breaks_nothing() {
+fn a_site_outside_the_view_gets_no_answer_and_breaks_no_lock() {
     let mut lone = Lone::start(&["a"], Disk::default());
     lone.acquire(1, "jobs");
     lone.pass(Span::from_millis(1));
@@ -148,7 +148,7 @@ fn a_stranger_is_told_nothing_and_breaks_nothing() {
 }
 
 #[test]
-fn a_break_says_who_was_cut_off_and_the_next_one_gets_in_after_the_margin() {
+fn a_break_reports_the_former_holders_and_the_next_client_enters_after_the_margin() {
     let mut lone = Lone::start(&["a"], Disk::default());
     lone.input(Input::Call(ClientCall::Introduce {
         session: Session(1),
@@ -177,7 +177,7 @@ fn a_break_says_who_was_cut_off_and_the_next_one_gets_in_after_the_margin() {
 }
 
 #[test]
-fn an_overview_says_how_the_site_is() {
+fn an_overview_contains_the_state_of_the_site() {
     let mut lone = Lone::start(&["a"], Disk::default());
     lone.acquire(1, "jobs");
     lone.acquire(2, "jobs");

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use meshlock_testing::within_steps;
+
 use super::*;
 use crate::rules::Pattern;
 use crate::table::TraceWatch;
@@ -21,10 +23,14 @@ impl Three {
         let node =
             |name: &&str| Lone::with(Config::new(name.parse().unwrap(), sites.clone()), Disk::default());
         let mut three = Three { nodes: NAMES.iter().map(node).collect(), lines: Vec::new() };
-        while !three.nodes.iter().all(|lone| lone.node.is_open() && lone.node.view().members.len() == 3) {
-            assert!(three.nodes[0].now < Time::ZERO + Span::from_millis(20_000), "they find each other");
+        within_steps("all three are members", || {
+            assert!(
+                three.nodes[0].now < Time::ZERO + Span::from_millis(20_000),
+                "all three are members in time"
+            );
             three.pass(Span::from_millis(10));
-        }
+            three.nodes.iter().all(|lone| lone.node.is_open() && lone.node.view().members.len() == 3)
+        });
         three
     }
 
@@ -115,7 +121,7 @@ fn numbered(lines: &[(&'static str, TraceLine)]) -> [BTreeSet<(String, String, u
 }
 
 #[test]
-fn whoever_watches_is_told_every_step_of_a_contended_lock() {
+fn a_watcher_is_told_every_step_of_a_contended_lock() {
     let mut three = Three::new();
     (0..3).for_each(|at| three.watch(at, "jobs", false));
     let epoch = three.nodes[0].node.view().epoch.number();
@@ -163,7 +169,7 @@ fn both_ends_of_a_message_have_its_number_on_the_link() {
 }
 
 #[test]
-fn what_clients_have_already_is_told_first_and_states_only_to_those_who_asked() {
+fn a_watch_begins_with_current_holders_and_includes_states_only_on_request() {
     let mut three = Three::new();
     three.acquire(0, 1, "jobs");
     three.acquire(0, 2, "jobs");

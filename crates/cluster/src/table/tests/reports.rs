@@ -8,7 +8,7 @@ fn label(text: &str) -> ClientLabel {
 }
 
 #[test]
-fn a_report_names_clients_and_says_how_long_they_hold_and_wait() {
+fn a_report_contains_clients_and_how_long_they_hold_and_wait() {
     let mut tables = Tables::of(2, Clause::exclusive("raymond"));
     tables.act(0, |table, _, _| table.introduce(Session(1), label("backup.sh"), Span::ZERO));
     tables.acquire(0, 1, Wait::Forever);
@@ -40,7 +40,7 @@ fn a_name_is_forgotten_with_its_session_and_not_before() {
 }
 
 #[test]
-fn a_report_lists_only_so_many_and_says_how_many_there_are() {
+fn a_report_is_limited_in_length_and_contains_the_total() {
     let mut tables = Tables::of(1, Clause::shared("raymond-k", 300));
     let (holders, waiters) = (Rules::MAX_PER_SITE as usize, 2 * MAX_LISTED);
     for request in 0..(holders + waiters) as u64 {
@@ -114,7 +114,7 @@ fn a_lock_of_a_client_that_may_not_hear_is_free_when_it_has_certainly_stopped_by
 }
 
 #[test]
-fn a_holder_that_stops_when_it_is_told_frees_the_lock_at_once() {
+fn a_holder_that_stops_when_it_is_told_to_frees_the_lock_at_once() {
     let mut tables = Tables::of(2, Clause::exclusive("lamport"));
     tables.acquire(0, 1, Wait::Forever);
     tables.acquire(1, 3, Wait::Forever);
@@ -140,7 +140,7 @@ fn a_lock_that_is_taken_away_in_a_view_change_is_free_in_the_next_view_and_not_b
 }
 
 #[test]
-fn whoever_is_told_by_the_lease_first_gets_no_other_time_by_a_break() {
+fn a_break_does_not_change_the_time_that_a_lease_end_has_set() {
     let mut tables = Tables::of(1, Clause::exclusive("central"));
     tables.acquire(0, 1, Wait::Forever);
     tables.time(900);

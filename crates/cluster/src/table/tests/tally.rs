@@ -99,7 +99,7 @@ fn messages_are_counted_by_algorithm_and_kind_on_both_sides() {
 }
 
 #[test]
-fn what_is_sent_for_an_acquisition_says_so_at_every_site_that_handles_it() {
+fn messages_for_an_acquisition_carry_its_cause_to_every_site_that_handles_them() {
     let mut tables = Tables::of(3, Clause::exclusive("naimi-trehel"));
     let home = lock().home(3);
     let (one, two) = ((home + 1) % 3, (home + 2) % 3);

@@ -11,7 +11,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn what_is_made_is_for_its_owner_only() {
+fn created_files_are_accessible_to_their_owner_only() {
     let above = tempfile::tempdir().unwrap();
     let dir = above.path().join("data/a");
     let _store = open(&dir).unwrap();
@@ -101,7 +101,7 @@ fn a_newer_format_is_refused_with_its_number() {
 }
 
 #[test]
-fn what_no_voter_writes_is_damage() {
+fn records_that_no_voter_writes_are_damage() {
     for (table, key, bytes, says) in [
         ("meshlock identity", "format", &[0][..], "its format is not a number"),
         ("state", "incarnation", &[1], "incarnation cannot be read"),
@@ -127,7 +127,7 @@ fn a_log_with_a_gap_is_damage() {
 }
 
 #[test]
-fn what_a_crash_left_of_an_unfinished_file_is_replaced() {
+fn an_unfinished_file_that_a_crash_left_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join(NEW_FILE), "half of it").unwrap();
     assert_eq!(open(dir.path()).unwrap().1, Disk::default());

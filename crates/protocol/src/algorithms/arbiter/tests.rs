@@ -83,7 +83,7 @@ fn a_request_that_overtakes_the_release_before_it_stands_for_it() {
 }
 
 #[test]
-fn an_arbiter_refuses_what_is_doubled_or_was_never_promised() {
+fn an_arbiter_refuses_duplicates_and_messages_without_a_grant() {
     let [s1, s2] = SiteId::first();
     let mut arbiter = Arbiter::new(DeadlockRules::Yield, 2, None);
     let _ = accept(|post| arbiter.on_request(at(2, s1), post));
@@ -182,7 +182,7 @@ fn an_inquiry_that_overtakes_its_permission_is_obeyed_when_that_comes() {
 }
 
 #[test]
-fn a_requester_refuses_what_is_doubled_and_ignores_what_is_late() {
+fn a_requester_refuses_duplicates_and_ignores_late_messages() {
     let [s1, s2, s3, s4] = SiteId::first();
     let mut requester = waiting(DeadlockRules::Fail);
     let _ = on_reply(&mut requester, s1, 1);
@@ -214,7 +214,7 @@ fn a_requester_refuses_what_is_doubled_and_ignores_what_is_late() {
 }
 
 #[test]
-fn without_a_quorum_a_requester_waits_and_gives_back_what_it_has() {
+fn without_a_quorum_a_requester_waits_and_returns_its_permissions() {
     let [s1, s2] = SiteId::first();
     let mut requester = waiting(DeadlockRules::Fail);
     let _ = on_reply(&mut requester, s1, 1);

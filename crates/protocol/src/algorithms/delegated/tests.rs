@@ -78,7 +78,7 @@ fn a_late_waiter_is_appended_to_the_tail_and_gets_the_permit_directly() {
 }
 
 #[test]
-fn an_append_that_comes_too_late_is_ignored_and_the_leader_issues_it_anew() {
+fn an_append_that_comes_too_late_is_ignored_and_the_leader_issues_it_again() {
     let [s0, s1, s2, s3] = SiteId::first();
     let mut world = World::<Delegated>::of(4);
     let _ = world.request(s1);

@@ -1,5 +1,7 @@
 //! Scenarios of the token ring.
 
+use meshlock_testing::within_steps;
+
 use super::*;
 use crate::Effect;
 use crate::world::{Action, Delivery, World, enter, misbehaved, send};
@@ -138,10 +140,11 @@ fn a_circulating_token_costs_one_message_an_entry_when_all_always_want_in() {
             assert!(matches!(effects[..], [Effect::Send { message: Message::Token { .. }, .. }]));
             let _ = world.request(site);
             let next = SiteId::new((site.index() + 1) % sites);
-            while !world.inside().contains(next) {
+            within_steps("the token reaches the next site", || {
                 let (from, to) = world.in_flight().map(|(from, to, _)| (from, to)).next().unwrap();
                 let _ = world.deliver(from, to);
-            }
+                world.inside().contains(next)
+            });
         }
         assert_eq!(world.sent()["TOKEN"], round * sites as u64);
     }

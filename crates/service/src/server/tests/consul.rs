@@ -9,67 +9,76 @@ async fn session(server: &TestServer, who: &str) -> String {
     created.body["ID"].as_str().unwrap().to_owned()
 }
 
-#[tokio::test]
-async fn a_lock_that_no_rule_names_is_out_of_reach_through_consul_s_calls_too() {
-    let server = TestServer::new(&[("ci", "mine/*", &[Verb::Acquire, Verb::Watch])], &["ci"]);
-    let id = session(&server, "ci").await;
-    let document = json!({ "Limit": 1, "Holders": { &id: true } }).to_string();
-    for (method, path) in [
-        ("GET", "/v1/kv/other".to_owned()),
-        ("GET", "/v1/kv/other/.lock?raw".to_owned()),
-        ("GET", "/v1/kv/other?recurse&index=1&wait=1s".to_owned()),
-        ("GET", format!("/v1/kv/other/{id}")),
-        ("PUT", format!("/v1/kv/other?acquire={id}")),
-        ("PUT", format!("/v1/kv/other/{id}?acquire={id}")),
-        ("PUT", "/v1/kv/other/.lock?cas=0".to_owned()),
-        ("DELETE", "/v1/kv/other".to_owned()),
-    ] {
-        let said = server.call(Some("ci"), method, &path, &document).await;
-        assert_eq!(said.status, 403, "{method} {path}: {said:?}");
-    }
-    let mine = server.call(Some("ci"), "PUT", &format!("/v1/kv/mine/a?acquire={id}"), "").await;
-    assert_eq!(mine.body, true, "{mine:?}");
-    assert_eq!(server.call(Some("ci"), "GET", "/v1/kv/mine/a", "").await.body[0]["Session"], id);
+#[test]
+fn a_lock_that_no_rule_names_is_out_of_reach_through_consul_s_calls_too() {
+    async_test(async {
+        let server = TestServer::new(&[("ci", "mine/*", &[Verb::Acquire, Verb::Watch])], &["ci"]);
+        let id = session(&server, "ci").await;
+        let document = json!({ "Limit": 1, "Holders": { &id: true } }).to_string();
+        for (method, path) in [
+            ("GET", "/v1/kv/other".to_owned()),
+            ("GET", "/v1/kv/other/.lock?raw".to_owned()),
+            ("GET", "/v1/kv/other?recurse&index=1&wait=1s".to_owned()),
+            ("GET", format!("/v1/kv/other/{id}")),
+            ("PUT", format!("/v1/kv/other?acquire={id}")),
+            ("PUT", format!("/v1/kv/other/{id}?acquire={id}")),
+            ("PUT", "/v1/kv/other/.lock?cas=0".to_owned()),
+            ("DELETE", "/v1/kv/other".to_owned()),
+        ] {
+            let said = server.call(Some("ci"), method, &path, &document).await;
+            assert_eq!(said.status, 403, "{method} {path}: {said:?}");
+        }
+        let mine = server.call(Some("ci"), "PUT", &format!("/v1/kv/mine/a?acquire={id}"), "").await;
+        assert_eq!(mine.body, true, "{mine:?}");
+        assert_eq!(server.call(Some("ci"), "GET", "/v1/kv/mine/a", "").await.body[0]["Session"], id);
+    });
 }
 
-#[tokio::test]
-async fn acquiring_reading_and_new_semaphores_take_a_verb_each() {
-    let rules: &[(&str, &str, &[Verb])] =
-        &[("asker", "*", &[Verb::Acquire]), ("watcher", "*", &[Verb::Watch]), ("ops", "*", &ALL)];
-    let server = TestServer::new(rules, &["asker", "watcher", "ops"]);
-    let (asks, ops) = (session(&server, "asker").await, session(&server, "ops").await);
-    let acquire = format!("/v1/kv/a?acquire={asks}");
-    assert_eq!(server.call(Some("watcher"), "PUT", &acquire, "").await.status, 403);
-    assert_eq!(server.call(Some("asker"), "PUT", &acquire, "").await.body, true);
-    assert_eq!(server.call(Some("asker"), "GET", "/v1/kv/a", "").await.status, 403);
-    assert_eq!(server.call(Some("watcher"), "GET", "/v1/kv/a", "").await.body[0]["Session"], asks);
-    // The number of permits of a new semaphore is part of the cluster's rules.
-    let enter = |id: &str| json!({ "Limit": 2, "Holders": { id: true } }).to_string();
-    let said = server.call(Some("asker"), "PUT", "/v1/kv/pool/.lock?cas=0", &enter(&asks)).await;
-    assert_eq!(said.status, 403, "{said:?}");
-    let said = server.call(Some("ops"), "PUT", "/v1/kv/pool/.lock?cas=0", &enter(&ops)).await;
-    assert!(said.body.is_boolean(), "{said:?}");
+#[test]
+fn acquiring_reading_and_new_semaphores_take_a_verb_each() {
+    async_test(async {
+        let rules: &[(&str, &str, &[Verb])] =
+            &[("asker", "*", &[Verb::Acquire]), ("watcher", "*", &[Verb::Watch]), ("ops", "*", &ALL)];
+        let server = TestServer::new(rules, &["asker", "watcher", "ops"]);
+        let (asks, ops) = (session(&server, "asker").await, session(&server, "ops").await);
+        let acquire = format!("/v1/kv/a?acquire={asks}");
+        assert_eq!(server.call(Some("watcher"), "PUT", &acquire, "").await.status, 403);
+        assert_eq!(server.call(Some("asker"), "PUT", &acquire, "").await.body, true);
+        assert_eq!(server.call(Some("asker"), "GET", "/v1/kv/a", "").await.status, 403);
+        assert_eq!(server.call(Some("watcher"), "GET", "/v1/kv/a", "").await.body[0]["Session"], asks);
+        // The number of permits of a new semaphore is part of the cluster's rules.
+        let enter = |id: &str| json!({ "Limit": 2, "Holders": { id: true } }).to_string();
+        let said = server.call(Some("asker"), "PUT", "/v1/kv/pool/.lock?cas=0", &enter(&asks)).await;
+        assert_eq!(said.status, 403, "{said:?}");
+        let said = server.call(Some("ops"), "PUT", "/v1/kv/pool/.lock?cas=0", &enter(&ops)).await;
+        assert!(said.body.is_boolean(), "{said:?}");
+    });
 }
 
-#[tokio::test]
-async fn a_session_of_consul_s_is_its_principal_s_alone() {
-    let rules: &[(&str, &str, &[Verb])] = &[("owner", "*", &ALL), ("thief", "*", &[Verb::Acquire])];
-    let server = TestServer::new(rules, &["owner", "thief"]);
-    let id = session(&server, "owner").await;
-    assert_eq!(server.call(Some("owner"), "PUT", &format!("/v1/kv/a?acquire={id}"), "").await.body, true);
-    let steal = async |method: &str, path: String| server.call(Some("thief"), method, &path, "").await;
-    assert_eq!(steal("PUT", format!("/v1/session/renew/{id}")).await.status, 404);
-    assert_eq!(steal("GET", format!("/v1/session/info/{id}")).await.body, json!([]));
-    assert_eq!(steal("GET", "/v1/session/list".to_owned()).await.body, json!([]));
-    assert_eq!(steal("GET", "/v1/kv/?keys".to_owned()).await.body, json!([]));
-    assert_eq!(steal("PUT", format!("/v1/kv/b?acquire={id}")).await.status, 500);
-    assert_eq!(steal("PUT", format!("/v1/kv/a?release={id}")).await.body, false);
-    // The same answer as for a session that does not exist.
-    assert_eq!(steal("PUT", format!("/v1/session/destroy/{id}")).await.body, true);
-    let held = server.call(Some("owner"), "GET", "/v1/kv/a", "").await;
-    assert_eq!(held.body[0]["Session"], id, "{held:?}");
-    let listed = server.call(Some("owner"), "GET", "/v1/kv/?keys", "").await;
-    assert_eq!(listed.body, json!(["a"]), "{listed:?}");
-    assert_eq!(server.call(Some("owner"), "PUT", &format!("/v1/session/destroy/{id}"), "").await.body, true);
-    assert_eq!(server.call(Some("owner"), "GET", "/v1/kv/a", "").await.status, 404);
+#[test]
+fn a_session_of_consul_s_is_its_principal_s_alone() {
+    async_test(async {
+        let rules: &[(&str, &str, &[Verb])] = &[("owner", "*", &ALL), ("thief", "*", &[Verb::Acquire])];
+        let server = TestServer::new(rules, &["owner", "thief"]);
+        let id = session(&server, "owner").await;
+        assert_eq!(server.call(Some("owner"), "PUT", &format!("/v1/kv/a?acquire={id}"), "").await.body, true);
+        let steal = async |method: &str, path: String| server.call(Some("thief"), method, &path, "").await;
+        assert_eq!(steal("PUT", format!("/v1/session/renew/{id}")).await.status, 404);
+        assert_eq!(steal("GET", format!("/v1/session/info/{id}")).await.body, json!([]));
+        assert_eq!(steal("GET", "/v1/session/list".to_owned()).await.body, json!([]));
+        assert_eq!(steal("GET", "/v1/kv/?keys".to_owned()).await.body, json!([]));
+        assert_eq!(steal("PUT", format!("/v1/kv/b?acquire={id}")).await.status, 500);
+        assert_eq!(steal("PUT", format!("/v1/kv/a?release={id}")).await.body, false);
+        // The same answer as for a session that does not exist.
+        assert_eq!(steal("PUT", format!("/v1/session/destroy/{id}")).await.body, true);
+        let held = server.call(Some("owner"), "GET", "/v1/kv/a", "").await;
+        assert_eq!(held.body[0]["Session"], id, "{held:?}");
+        let listed = server.call(Some("owner"), "GET", "/v1/kv/?keys", "").await;
+        assert_eq!(listed.body, json!(["a"]), "{listed:?}");
+        assert_eq!(
+            server.call(Some("owner"), "PUT", &format!("/v1/session/destroy/{id}"), "").await.body,
+            true
+        );
+        assert_eq!(server.call(Some("owner"), "GET", "/v1/kv/a", "").await.status, 404);
+    });
 }

@@ -108,44 +108,47 @@ async fn briefly<T>(call: impl Future<Output = T>) -> Option<T> {
     None
 }
 
-#[tokio::test]
-async fn no_request_brings_the_server_down_or_makes_it_keep_more_than_it_may() {
-    let pace = Pace { rate: 1_000_000, burst: 1_000_000 };
-    let server = TestServer::with(&[("anyone", "*", &ALL)], &[], Each { pace, ..Each::default() });
-    // Until the node is a member, some calls correctly fail with a server error.
-    in_time("the node is a member", server.sessions.front().node().until(|state| state.open)).await;
-    let json: Vec<Vec<u8>> = JSON.iter().map(|text| text.as_bytes().to_vec()).collect();
-    let cases = std::env::var("MESHLOCK_FUZZ_CASES").map_or(CASES, |text| text.parse().unwrap());
-    let (mut answered, mut refused) = (0, 0);
-    for (seed, (method, path, _)) in ROUTES.iter().enumerate() {
-        let is_grpc = path.rsplit_once('/').is_some_and(|(service, _)| service.contains('.'));
-        let (kind, models) =
-            if is_grpc { ("application/grpc", messages()) } else { ("application/json", json.clone()) };
-        let mut inputs = Vec::new();
-        fuzz::drive(&models, seed as u64, cases, |bytes| inputs.push(bytes.to_vec()));
-        for (at, bytes) in inputs.into_iter().enumerate() {
-            let path = path
-                .replace("{lock}", ["a", "%00", "b%2Fc", "%F0"][at % 4])
-                .replace("{session}", ["5", "x"][at % 2])
-                .replace("{*key}", CONSUL[at % CONSUL.len()]);
-            let request = Request::builder().method(*method).uri(&path).header("content-type", kind);
-            let mut request = request.body(Body::from(bytes)).unwrap();
-            request.extensions_mut().insert(RemoteClient::unknown());
-            let Some(response) = briefly(server.router.clone().call(request)).await else { continue };
-            let (parts, body) = response.unwrap().into_parts();
-            // etcd's gateway answers with a server error for unknown leases, and Consul for unknown sessions.
-            let may_fail = ["/v3/", "/v1/kv/", "/v1/session/"].iter().any(|start| path.starts_with(start));
-            assert!(may_fail || !parts.status.is_server_error(), "{method} {path}: {}", parts.status);
-            if parts.status.is_success() {
-                answered += 1;
-            } else {
-                refused += 1;
+#[test]
+fn no_request_brings_the_server_down_or_makes_it_keep_more_than_it_may() {
+    async_test(async {
+        let pace = Pace { rate: 1_000_000, burst: 1_000_000 };
+        let server = TestServer::with(&[("anyone", "*", &ALL)], &[], Each { pace, ..Each::default() });
+        // Until the node is a member, some calls correctly fail with a server error.
+        in_time("the node is a member", server.sessions.front().node().until(|state| state.open)).await;
+        let json: Vec<Vec<u8>> = JSON.iter().map(|text| text.as_bytes().to_vec()).collect();
+        let cases = std::env::var("MESHLOCK_FUZZ_CASES").map_or(CASES, |text| text.parse().unwrap());
+        let (mut answered, mut refused) = (0, 0);
+        for (seed, (method, path, _)) in ROUTES.iter().enumerate() {
+            let is_grpc = path.rsplit_once('/').is_some_and(|(service, _)| service.contains('.'));
+            let (kind, models) =
+                if is_grpc { ("application/grpc", messages()) } else { ("application/json", json.clone()) };
+            let mut inputs = Vec::new();
+            fuzz::drive(&models, seed as u64, cases, |bytes| inputs.push(bytes.to_vec()));
+            for (at, bytes) in inputs.into_iter().enumerate() {
+                let path = path
+                    .replace("{lock}", ["a", "%00", "b%2Fc", "%F0"][at % 4])
+                    .replace("{session}", ["5", "x"][at % 2])
+                    .replace("{*key}", CONSUL[at % CONSUL.len()]);
+                let request = Request::builder().method(*method).uri(&path).header("content-type", kind);
+                let mut request = request.body(Body::from(bytes)).unwrap();
+                request.extensions_mut().insert(RemoteClient::unknown());
+                let Some(response) = briefly(server.router.clone().call(request)).await else { continue };
+                let (parts, body) = response.unwrap().into_parts();
+                // etcd's gateway answers with a server error for unknown leases, and Consul for unknown sessions.
+                let may_fail =
+                    ["/v3/", "/v1/kv/", "/v1/session/"].iter().any(|start| path.starts_with(start));
+                assert!(may_fail || !parts.status.is_server_error(), "{method} {path}: {}", parts.status);
+                if parts.status.is_success() {
+                    answered += 1;
+                } else {
+                    refused += 1;
+                }
+                let _ = briefly(to_bytes(body, 1 << 20)).await;
             }
-            let _ = briefly(to_bytes(body, 1 << 20)).await;
         }
-    }
-    assert!(answered > 1000 && refused > 1000, "{answered} answered, {refused} refused");
-    let limits = ApiLimits::default();
-    let (leases, keys) = server.sessions.registry().counts();
-    assert!(leases <= limits.sessions && keys <= limits.keys, "{leases} sessions, {keys} keys");
+        assert!(answered > 1000 && refused > 1000, "{answered} answered, {refused} refused");
+        let limits = ApiLimits::default();
+        let (leases, keys) = server.sessions.registry().counts();
+        assert!(leases <= limits.sessions && keys <= limits.keys, "{leases} sessions, {keys} keys");
+    });
 }

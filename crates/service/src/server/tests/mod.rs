@@ -16,7 +16,7 @@ use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
 use meshlock_host::gate::{Audit, Each, Gate, Policy};
 use meshlock_host::{Engine, NodeSetup};
-use meshlock_testing::in_time;
+use meshlock_testing::{async_test, in_time};
 use serde_json::Value;
 use tower_service::Service;
 

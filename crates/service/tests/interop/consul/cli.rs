@@ -1,4 +1,4 @@
-//! `consul lock`, which is the Go API's `Lock` and `Semaphore`.
+//! `consul lock`, which uses `Lock` and `Semaphore` of the Go API.
 
 use std::process::{Child, Command, Stdio};
 
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{Server, program};
 use crate::programs::{Gate, client, said};
 
-/// One that runs for a while.
+/// A running `consul lock`.
 struct Running {
     child: Child,
     lines: Lines,
@@ -36,7 +36,7 @@ fn consul(server: &Server) -> Command {
     command
 }
 
-/// Runs a command under a lock, which says its name, waits at the gate, says what it reads there, and ends with 3.
+/// Starts a command under a lock that prints its name, reads a line from the gate, prints it, and exits with 3.
 fn hold(server: &Server, name: &str, gate: &Gate, options: &[&str]) -> Running {
     let script = format!("echo {name}; cat {}; exit 3", gate.path().display());
     let mut command = consul(server);
@@ -56,7 +56,7 @@ fn consul_lock_runs_one_command_after_the_other() {
         let (gate, next_gate) = (Gate::new(), Gate::new());
         let mut first = hold(server, "first", &gate, &["-child-exit-code"]);
         let mut said_all = vec![first.line()];
-        // One that does not wait gives up.
+        // Without waiting it fails.
         let tries = consul(server).args(["lock", "-timeout", "300ms", "jobs", "echo never"]).output_in_time();
         said_all.push(said(&tries));
         let mut second = hold(server, "second", &next_gate, &[]);
@@ -85,7 +85,7 @@ fn consul_lock_of_two_lets_the_third_wait() {
             .args(["lock", "-n", "2", "-timeout", "300ms", "jobs", "echo never"])
             .output_in_time();
         said_all.push(said(&tries));
-        // Who expects another number of permits, or a lock, is told so.
+        // A client that expects another number of permits, or a lock, gets an error.
         for options in [&["-n", "3"][..], &[]] {
             let other =
                 consul(server).arg("lock").args(options).args(["jobs", "echo never"]).output_in_time();
@@ -123,7 +123,7 @@ fn consul_lock_ends_its_command_when_the_lock_is_taken_away() {
         let name = sessions[0]["Name"].as_str().unwrap().starts_with("Consul lock for 'echo first");
         server.put(&format!("/v1/session/destroy/{session}"), "");
         said_all.push(first.line());
-        // The command that was told to end reads no more.
+        // The command that was told to end no longer reads.
         let _ = kill_process(Pid::from_child(&first.child), Signal::TERM);
         (name, said_all)
     });

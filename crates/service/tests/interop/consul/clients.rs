@@ -13,7 +13,7 @@ fn script(name: &str) -> PathBuf {
 }
 
 #[test]
-fn python_s_sessions_and_keys_work_as_with_consul() {
+fn sessions_and_keys_of_python_consul2_work_as_with_consul() {
     if !needs_program("python3") {
         return;
     }
@@ -33,7 +33,7 @@ fn python_s_sessions_and_keys_work_as_with_consul() {
 }
 
 #[test]
-fn node_s_sessions_keys_and_watches_work_as_with_consul() {
+fn sessions_keys_and_watches_of_node_s_consul_work_as_with_consul() {
     if !needs_program("node") || !needs_program("npm") {
         return;
     }
@@ -42,7 +42,7 @@ fn node_s_sessions_keys_and_watches_work_as_with_consul() {
         run(Command::new("npm").current_dir(dir).args(install))
     };
     let Some(dir) = prepared("node-consul", fill) else { return };
-    // Packages are looked for beside the script.
+    // Node.js looks for packages beside the script.
     let copy = dir.join("lock.js");
     std::fs::copy(script("lock.js"), &copy).unwrap();
     let seen = Server::compare(|server| {

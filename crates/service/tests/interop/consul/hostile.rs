@@ -1,12 +1,12 @@
-//! What makes no sense, or too much of it: a status, and a sentence that says what to do. Nothing here is compared: Consul stores
-//! what Meshlock refuses.
+//! Invalid and excessive requests: they are refused with a status and a sentence that names the remedy. Nothing is compared here,
+//! because Consul stores what Meshlock refuses.
 
 use meshlock_testing::needs_program;
 
 use super::Server;
 
 #[test]
-fn what_is_not_a_lock_is_refused_with_the_name_of_the_docs() {
+fn calls_that_are_not_about_locks_are_refused_with_a_link_to_the_document() {
     if !needs_program("curl") {
         return;
     }
@@ -35,7 +35,7 @@ fn what_is_not_a_lock_is_refused_with_the_name_of_the_docs() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_changes_nothing() {
+fn invalid_requests_are_rejected_and_change_nothing() {
     if !needs_program("curl") {
         return;
     }
@@ -68,18 +68,18 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         assert_eq!(said.status, status, "{path:.80}: {said:?}");
         assert!(message.contains(words), "{path:.80}: {said:?}");
     }
-    // Parameters that nobody knows are passed over, as with Consul.
+    // Unknown parameters are ignored, as with Consul.
     assert_eq!(server.put(&format!("/v1/kv/a?acquire={session}&dc=dc1&ns=x&what=ever"), "v").body, true);
     for path in ["/v1/kv/a?index=-1", "/v1/kv/a?index=1&wait=soon", "/v1/kv/a?stale&consistent"] {
         assert_eq!(server.get(path).status, 400, "{path}");
     }
-    // An index that this site has not given is answered at once.
+    // A read with an index that this site has not returned is answered at once.
     let held = server.get(&format!("/v1/kv/a?index={}&wait=50s", u64::MAX));
     assert_eq!(held.entry()["Session"], session, "{held:?}");
 }
 
 #[test]
-fn only_who_has_a_lock_gives_it_back() {
+fn only_the_holder_releases_a_lock() {
     if !needs_program("curl") {
         return;
     }
@@ -91,7 +91,7 @@ fn only_who_has_a_lock_gives_it_back() {
     assert_eq!(server.ask("DELETE", "/v1/kv/a?cas=1", "").body, false);
     assert_eq!(server.put(&format!("/v1/kv/a?release={second}"), "").body, false);
     assert_eq!(server.get("/v1/kv/a").entry()["Session"], first);
-    // The lock `a` has one permit, whatever a semaphore of that name wants.
+    // The lock `a` has one permit, so a semaphore of that name is refused.
     let document = format!(r#"{{"Limit":2,"Holders":{{"{second}":true}}}}"#);
     let stale = server.put("/v1/kv/a/.lock?cas=0", &document);
     assert_eq!(stale.body, false, "{stale:?}");

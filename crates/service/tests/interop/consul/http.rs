@@ -1,11 +1,11 @@
-//! curl, call by call.
+//! Consul's HTTP API, called with curl.
 
 use meshlock_testing::{eventually, needs_program};
 use serde_json::{Value, json};
 
 use super::{Server, curl, said};
 
-/// What two servers show alike of an entry: all but the numbers that each counts for itself.
+/// Returns the parts of an entry that must be equal at both servers: all but the numbers that each server counts for itself.
 fn shown(entry: &Value, sessions: &[&str]) -> Value {
     let session = entry["Session"].as_str().map(|session| sessions.iter().position(|&it| it == session));
     json!([entry["Key"], entry["Value"], entry["Flags"], session])
@@ -118,13 +118,13 @@ fn a_read_that_waits_wakes_when_the_lock_changes_hands() {
         assert_eq!(server.put(&format!("/v1/kv/jobs?release={first}"), "").body, true);
         let released = said(released);
         assert!(released.index > Some(before), "{released:?}");
-        // Nobody has it now: one that is not there, or one without a session.
+        // Nobody holds it now: the key does not exist, or has no session.
         let nobody = released.body.get(0).is_none_or(|entry| entry.get("Session").is_none());
         let taken = waits(released.index.unwrap());
         assert_eq!(acquire(&second), true);
         let taken = said(taken);
         let late = said(waits(before));
-        // A read of what has not changed comes back when its time is over.
+        // A blocking read of an unchanged key returns when its time limit has passed.
         let path = format!("/v1/kv/jobs?index={}&wait=10ms", taken.index.unwrap());
         let idle = server.get(&path);
         (nobody, taken.body[0]["Session"] == second, late.body[0]["Session"] == second, idle == taken)
@@ -144,7 +144,7 @@ fn the_lock_of_a_session_that_ended_is_free_only_after_its_delay() {
         let held = acquire(&first);
         server.put(&format!("/v1/session/destroy/{first}"), "");
         let refused = acquire(&second);
-        // Whoever holds it for as long as the delay lasts, it is not the session that ended.
+        // During the delay the session that ended is not shown as the holder.
         let entry = server.get("/v1/kv/jobs");
         let is_over = entry.body[0]["Session"] != first;
         eventually("the delay is over", || acquire(&second) == true);
@@ -177,7 +177,7 @@ fn the_document_of_a_semaphore_is_changed_by_check_and_set() {
             let contender = server.put(&format!("/v1/kv/pool/{session}?acquire={session}"), "c");
             assert_eq!(contender.body, true, "{contender:?}");
         }
-        // The first time it has to agree with the cluster how many permits there are.
+        // The first request makes the cluster agree on the number of permits.
         eventually("the number of permits is agreed on", || cas(0, &[0]) == true);
         let first = index();
         let mut seen = vec![cas(0, &[0, 1]), cas(first + 1, &[0, 1]), cas(first, &[0, 1]), cas(first, &[1])];
@@ -195,7 +195,7 @@ fn the_document_of_a_semaphore_is_changed_by_check_and_set() {
             keys
         };
         seen.push(json!(keys(&listed)));
-        // One goes, the third comes.
+        // One holder leaves, and the third enters.
         seen.push(cas(index(), &[1]));
         let gone = server.ask("DELETE", &format!("/v1/kv/pool/{}", sessions[0]), "");
         seen.extend([gone.body, cas(index(), &[1, 2])]);

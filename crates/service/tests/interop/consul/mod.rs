@@ -1,6 +1,6 @@
-//! Consul's clients, each scenario against Meshlock and against a real Consul: what a user sees must be the same.
+//! Clients of Consul. Each scenario runs against Meshlock and against a real Consul, and what a user sees must be the same.
 //!
-//! `docs/consul.md` lists what is meant to differ.
+//! `docs/consul.md` lists the intended differences.
 
 mod cli;
 mod clients;
@@ -17,13 +17,12 @@ use serde_json::Value;
 use super::backend::{Backend, free_port};
 use super::programs::{prepared, run};
 
-/// The last Consul that Debian had, in its version 11, and where that is kept: no later one is to be had without its makers' own
-/// download page.
+/// The last package of Consul in Debian, version 11, and where it is archived. Later versions are only on the vendor's download page.
 const PACKAGE: &str = "debian/pool/main/c/consul/consul_1.8.7+dfsg1-2+b3_amd64.deb";
 const SHA256: &str = "e4e888bba104daba1d9161f49bfc52649a7e4efd45b1a7ead5bc54f2cb9c89d9";
 const MIRRORS: [&str; 2] = ["http://deb.debian.org", "http://archive.debian.org"];
 
-/// The program `consul`, fetched once.
+/// Returns the program `consul`, which is downloaded once.
 fn program() -> Option<PathBuf> {
     if !needs_program("curl") {
         return None;
@@ -49,7 +48,7 @@ fn is_the_one(package: &Path) -> bool {
     sum.stdout.starts_with(SHA256.as_bytes())
 }
 
-/// A server that speaks Consul's language, until this is dropped.
+/// A server with Consul's API. Dropping this ends it.
 pub(crate) struct Server {
     /// `127.0.0.1:PORT`.
     address: String,
@@ -75,10 +74,10 @@ impl Server {
         Server { address: backend.address.clone(), _running: Running::Meshlock { _backend: backend } }
     }
 
-    /// A real Consul, if it can be had.
+    /// Starts a real Consul; `None` if it cannot be downloaded.
     fn consul() -> Option<Self> {
         let program = program()?;
-        // Between looking for a free port and its use another process may take it.
+        // Another process may take the port after it was found free.
         Some((0..5).find_map(|_| Server::try_consul(&program)).expect("consul starts"))
     }
 
@@ -100,14 +99,14 @@ impl Server {
         let (address, agent) = (format!("127.0.0.1:{http}"), Agent(process));
         ready.then(|| {
             let server = Server { address, _running: Running::Consul { _agent: agent } };
-            // Before its health check is registered no session can be created.
+            // No session can be created before its health check is registered.
             let checks = || server.get("/v1/health/node/local").body.as_array().map_or(0, Vec::len);
             eventually("Consul has registered its health check", || checks() > 0);
             server
         })
     }
 
-    /// Runs a scenario against both; what it says must be the same. Without a Consul it runs against Meshlock alone.
+    /// Runs a scenario against both servers and asserts that the results are equal. Without Consul it runs against Meshlock alone.
     fn compare<T: PartialEq + std::fmt::Debug>(scenario: impl Fn(&Server) -> T) -> T {
         let ours = scenario(&Server::meshlock());
         if let Some(consul) = Server::consul() {
@@ -129,7 +128,7 @@ impl Server {
         self.ask("GET", path, "")
     }
 
-    /// A session that nobody else waits for when it is over.
+    /// Creates a session without a lock delay.
     fn session(&self) -> String {
         let created = self.put("/v1/session/create", r#"{"TTL":"60s","LockDelay":"0s"}"#);
         created.body["ID"].as_str().unwrap_or_else(|| panic!("{created:?}")).to_owned()
@@ -146,19 +145,19 @@ struct Said {
 }
 
 impl Said {
-    /// The one entry of a key.
+    /// Returns the only entry of a key.
     fn entry(&self) -> &Value {
         assert_eq!(self.body.as_array().map(Vec::len), Some(1), "{self:?}");
         &self.body[0]
     }
 
-    /// What is the same at every server.
+    /// Returns the parts that must be equal at both servers.
     fn seen(&self) -> (u16, Value) {
         (self.status, self.body.clone())
     }
 }
 
-/// curl, with what is asked.
+/// Returns the command curl for a request.
 fn curl(address: &str, method: &str, path: &str, body: &str) -> Command {
     let mut curl = Command::new("curl");
     curl.args(["-sN", "-i", "--max-time", "60", "-X", method]).arg(format!("http://{address}{path}"));
@@ -173,7 +172,7 @@ fn ask(address: &str, method: &str, path: &str, body: &str) -> Said {
     said(curl(address, method, path, body).spawn().unwrap())
 }
 
-/// What a curl that runs says in the end.
+/// Waits for the answer that a running curl receives.
 fn said(child: Child) -> Said {
     let output = child.output_in_time();
     let text = String::from_utf8(output.stdout).unwrap();

@@ -1,4 +1,4 @@
-//! Clients of different sites of one cluster: here Consul cannot be compared with, because each site keeps its sessions.
+//! Consul's API at different sites of one cluster. There is no comparison with Consul, because each site keeps its own sessions.
 
 use meshlock_testing::{BoundedChild, eventually, needs_program};
 use serde_json::json;
@@ -68,7 +68,7 @@ fn a_read_that_waits_wakes_when_another_site_s_session_ends() {
     let free = said(waits);
     assert!(free.status == 404 && free.index > held.index, "{free:?}");
     assert!(cluster.acquire(2, "jobs", &second, ""));
-    // Other clients of Meshlock see it, and it sees them.
+    // Clients of Meshlock's own API see it, and it sees them.
     let queue = cluster.ask(3, "GET", "/v1/locks/jobs", "");
     assert!(queue.body["holders"][0]["who"].as_str().unwrap().starts_with("consul session "), "{queue:?}");
 }
@@ -94,13 +94,13 @@ fn a_semaphore_counts_the_permits_of_all_sites_and_of_other_clients() {
         cluster.ask(site, "PUT", &format!("/v1/kv/pool/.lock?cas={index}"), &next)
     };
     eventually("the first is inside", || enter(1, &sessions[0]).body == true);
-    // The second permit is somebody's who knows nothing of Consul.
+    // A client of Meshlock's own API holds the second permit.
     let own = cluster.post(2, "/v1/locks/pool/acquire", &json!({}));
     let (_, holders) = document(3);
     assert!(holders.len() == 2 && holders.contains_key(&sessions[0]), "{holders:?}");
     let full = enter(3, &sessions[2]);
     assert_eq!(full.body, false, "{full:?}");
-    // It is listed as a contender, so that nobody takes it for dead.
+    // It is listed as a contender, so that clients do not remove it as dead.
     let listed = cluster.ask(3, "GET", "/v1/kv/pool?keys", "").body;
     assert_eq!(listed.as_array().unwrap().len(), 3, "{listed}");
     let given = cluster.post(2, "/v1/locks/pool/release", &json!({ "session": own["session"] }));
@@ -143,7 +143,7 @@ fn no_update_under_consul_lock_is_lost_whatever_the_site() {
     let (cluster, dir) = (Cluster::start(), tempfile::tempdir().unwrap());
     let file = dir.path().join("counter");
     std::fs::write(&file, "0").unwrap();
-    // Without the lock one would read what another is about to change.
+    // Without the lock updates would be lost.
     let script = format!("read n < {0}; echo $((n + 1)) > {0}.new; mv {0}.new {0}", file.display());
     let count = |site: usize| {
         let mut command = client(&consul);
@@ -170,7 +170,7 @@ fn a_session_that_is_not_renewed_or_whose_lock_is_broken_is_over() {
     let renewed = cluster.ask(1, "PUT", &format!("/v1/session/renew/{long}"), "");
     assert_eq!(renewed.status, 404, "it cannot be renewed: {renewed:?}");
     assert_ne!(cluster.ask(1, "GET", "/v1/kv/other", "").body[0]["Session"], long);
-    // The shortest time to live that there is: whoever waits at another site hears of its end.
+    // The shortest time to live. A client that waits at another site is told of its end.
     let short = cluster.ask(1, "PUT", "/v1/session/create", r#"{"TTL":"10s","LockDelay":"0s"}"#);
     let short = short.body["ID"].as_str().unwrap().to_owned();
     assert!(cluster.acquire(1, "jobs", &short, ""));
@@ -184,7 +184,7 @@ fn a_session_that_is_not_renewed_or_whose_lock_is_broken_is_over() {
 }
 
 #[test]
-fn a_holder_that_watches_its_lock_hears_that_its_site_is_cut_off() {
+fn a_holder_that_watches_its_lock_is_told_that_its_site_is_disconnected() {
     if !needs_program("curl") {
         return;
     }
@@ -197,7 +197,7 @@ fn a_holder_that_watches_its_lock_hears_that_its_site_is_cut_off() {
     cluster.sites.truncate(1);
     let lost = said(watches);
     assert_eq!(lost.status, 404, "{lost:?}");
-    // Who has it now nobody can say.
+    // The site cannot know the holder now.
     let unknown = cluster.ask(1, "GET", "/v1/kv/jobs", "");
     assert!(
         unknown.status == 503 && unknown.body.as_str().unwrap().contains("no answer from"),

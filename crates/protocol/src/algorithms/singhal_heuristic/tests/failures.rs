@@ -1,5 +1,7 @@
 //! Section VI-B: the four cases of a failed site, and what its own recovery needs.
 
+use meshlock_testing::within_steps;
+
 use super::*;
 use crate::world::{Action, Delivery, enter, misbehaved, send};
 use crate::{Algorithm, Phase};
@@ -69,7 +71,7 @@ fn a_failed_site_without_token_or_request_disturbs_nobody_and_comes_back_at_the_
 
 /// Reference: case II.
 #[test]
-fn a_token_lost_with_its_holder_is_made_anew_by_the_smallest_site() {
+fn the_smallest_site_replaces_a_token_lost_with_its_holder() {
     let [s0, s1, s2, s3] = SiteId::first();
     let mut world = Heuristic::of(4);
     assert_eq!(world.request(s0), [enter()]);
@@ -91,7 +93,7 @@ fn a_token_lost_with_its_holder_is_made_anew_by_the_smallest_site() {
 
 /// Reference: case II with nobody waiting: the maker keeps the token, and those it looked to learn to look to it.
 #[test]
-fn whoever_makes_the_token_is_looked_to() {
+fn requests_go_to_the_site_that_replaced_the_token() {
     let [s0, s1, s2] = SiteId::first();
     let mut world = Heuristic::of(3);
     fails(&mut world, s0);
@@ -119,7 +121,7 @@ fn a_failed_site_that_waited_does_not_get_the_token() {
 
 /// Reference: case III, second situation: the token was on its way.
 #[test]
-fn a_token_sent_to_a_failed_site_is_made_anew() {
+fn a_token_sent_to_a_failed_site_is_replaced() {
     let [s0, s1, s2] = SiteId::first();
     let mut world = Heuristic::of(3);
     let _ = world.request(s1);
@@ -137,7 +139,7 @@ fn a_token_sent_to_a_failed_site_is_made_anew() {
 /// Reference: case III, "if the failed site had recovered before the token arrives". The others know for certain that it
 /// had failed and make a new token, so that the old one must not count.
 #[test]
-fn a_token_for_a_former_life_is_not_entered_on() {
+fn a_token_for_a_former_incarnation_is_not_entered_on() {
     let [s0, s1, s2] = SiteId::first();
     let mut world = Heuristic::of(3);
     let _ = world.request(s1);
@@ -211,7 +213,7 @@ fn messages_of_recovery_that_come_again_change_nothing() {
 }
 
 #[test]
-fn a_site_alone_makes_its_token_anew() {
+fn a_single_site_creates_its_token_again() {
     let [s0] = SiteId::first();
     let mut world = Heuristic::of(1);
     world.fail(s0);
@@ -246,13 +248,14 @@ fn random_run(sites: usize, options: Options, delivery: Delivery, seed: u64) -> 
 }
 
 fn serve(world: &mut Heuristic, delivery: Delivery) {
-    while let Some(action) = { world.deliveries(delivery).chain(world.releases()).next() } {
-        let _ = world.apply(action);
-    }
+    within_steps("nothing is left to deliver or release", || {
+        let next = world.deliveries(delivery).chain(world.releases()).next();
+        next.map(|action| world.apply(action)).is_none()
+    });
 }
 
 #[test]
-fn whoever_fails_when_everyone_who_runs_is_served_in_the_end() {
+fn every_running_site_is_served_whichever_sites_fail_and_when() {
     for (options, delivery) in settings(&[&[], &[("adaptive", "yes"), ("focused", "yes")]]) {
         for seed in 0..SEEDS {
             let count = 1 + usize::try_from(seed).unwrap() % 6;

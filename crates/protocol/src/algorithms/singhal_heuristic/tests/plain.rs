@@ -1,5 +1,7 @@
 //! Scenarios of the algorithm while nothing fails: the paper's initial state, its rules, and where its text is wrong.
 
+use meshlock_testing::within_steps;
+
 use super::*;
 use crate::world::{Action, Delivery, enter, misbehaved, send};
 use crate::{Algorithm, Phase};
@@ -212,9 +214,10 @@ fn random_run(sites: usize, prompt: bool, seed: u64) -> Heuristic {
         }
         let _ = world.apply(actions[draws.below(actions.len())]);
     }
-    while let Some(action) = { world.deliveries(Delivery::Fifo).chain(world.releases()).next() } {
-        let _ = world.apply(action);
-    }
+    within_steps("nothing is left to deliver or release", || {
+        let next = world.deliveries(Delivery::Fifo).chain(world.releases()).next();
+        next.map(|action| world.apply(action)).is_none()
+    });
     world
 }
 
