@@ -38,7 +38,7 @@ pub use clock::{Clock, Timestamp};
 pub use count::Count;
 pub use fence::{Epoch, Fence, FenceClock};
 #[cfg(feature = "serde")]
-pub use numbered::Numbered;
+pub use numbered::{Numbered, are_unique};
 pub use outbox::{Effect, NOT_A_PEER, Outbox, Slot};
 pub use registry::info::Info;
 pub use registry::spec::Spec;
