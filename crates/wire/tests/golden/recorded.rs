@@ -8,10 +8,12 @@ use std::collections::BTreeSet;
 use meshlock_wire::clients::{put_to_client, put_to_node, take_to_client, take_to_node};
 use meshlock_wire::sites::{Versions, decode_packet, encode_packet, take_greeting};
 
-const SITES: [(u16, &str); 2] =
-    [(1, include_str!("recorded/sites-v1.txt")), (2, include_str!("recorded/sites-v2.txt"))];
+use super::{MESSAGE_ADVICE, bytes, hex};
 
-const CLIENTS: &str = include_str!("recorded/clients-v2.txt");
+const SITES: [(u16, &str); 2] =
+    [(1, include_str!("../recorded/sites-v1.txt")), (2, include_str!("../recorded/sites-v2.txt"))];
+
+const CLIENTS: &str = include_str!("../recorded/clients-v2.txt");
 
 /// The lines of a file that are not comments: who said something, and its bytes.
 fn lines(text: &str) -> impl Iterator<Item = (&str, Vec<u8>)> {
@@ -22,9 +24,15 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, Vec<u8>)> {
     })
 }
 
-fn bytes(hex: &str) -> Vec<u8> {
-    let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("two digits");
-    (0..hex.len()).step_by(2).map(byte).collect()
+/// What was read of a recorded line; panics with what to do if nothing was.
+fn read<T, E: std::fmt::Debug>(line: &[u8], decoded: Result<T, E>) -> T {
+    decoded.unwrap_or_else(|error| panic!("{} is not read any more: {error:?}. {MESSAGE_ADVICE}", hex(line)))
+}
+
+/// The same where nothing may be missing.
+fn read_whole<T, E: std::fmt::Debug>(line: &[u8], decoded: Result<Option<T>, E>) -> T {
+    let whole = read(line, decoded);
+    whole.unwrap_or_else(|| panic!("{} is no longer whole. {MESSAGE_ADVICE}", hex(line)))
 }
 
 #[test]
@@ -34,16 +42,21 @@ fn what_sites_of_each_version_have_said_is_read_and_written_as_it_was() {
         for (who, said) in lines(text) {
             if greeted.insert(who) {
                 let mut greeting = said.clone();
-                let (hello, common) = take_greeting(&mut greeting, Versions::default()).unwrap().unwrap();
-                assert_eq!((hello.from.as_str(), common, greeting.len()), (who, version, 0));
+                let (hello, common) = read_whole(&said, take_greeting(&mut greeting, Versions::default()));
+                assert_eq!(
+                    (hello.from.as_str(), common, greeting.len()),
+                    (who, version, 0),
+                    "a greeting of version {version} means something else now. {MESSAGE_ADVICE}"
+                );
                 continue;
             }
-            let packet = decode_packet(&said[4..], version).unwrap();
-            assert_eq!(encode_packet(&packet, version), said[4..], "{packet:?}");
+            let packet = read(&said, decode_packet(&said[4..], version));
+            let again = hex(&encode_packet(&packet, version));
+            assert_eq!(again, hex(&said[4..]), "{packet:?} is written otherwise now. {MESSAGE_ADVICE}");
             kinds.insert(packet.content.kind());
         }
         for kind in ["raft", "renew", "lease granted", "census", "lock message", "view", "ask", "reply"] {
-            assert!(kinds.contains(kind), "version {version} has no {kind}: {kinds:?}");
+            assert!(kinds.contains(kind), "version {version} has no {kind}: {kinds:?}. {MESSAGE_ADVICE}");
         }
     }
 }
@@ -53,16 +66,17 @@ fn what_clients_and_nodes_of_version_2_have_said_is_read_and_written_as_it_was()
     let mut said = 0;
     for (who, frame) in lines(CLIENTS) {
         let mut again = Vec::new();
-        if who == ">" {
-            let (message, length) = take_to_node(&frame).unwrap().unwrap();
-            assert_eq!(length, frame.len());
+        let length = if who == ">" {
+            let (message, length) = read_whole(&frame, take_to_node(&frame));
             put_to_node(&message, &mut again);
+            length
         } else {
-            let (message, length) = take_to_client(&frame).unwrap().unwrap();
-            assert_eq!(length, frame.len());
+            let (message, length) = read_whole(&frame, take_to_client(&frame));
             put_to_client(&message, 2, &mut again);
-        }
-        assert_eq!(again, frame);
+            length
+        };
+        let now = (length, hex(&again));
+        assert_eq!(now, (frame.len(), hex(&frame)), "it is written otherwise now. {MESSAGE_ADVICE}");
         said += 1;
     }
     assert!(said > 40, "{said}");
