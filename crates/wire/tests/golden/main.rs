@@ -11,6 +11,7 @@
 mod algorithms;
 mod clients;
 mod disk;
+mod handover;
 mod recorded;
 mod samples;
 mod sites;

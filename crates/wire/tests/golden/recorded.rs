@@ -10,13 +10,13 @@ use meshlock_wire::sites::{Versions, decode_packet, encode_packet, take_greeting
 
 use super::{MESSAGE_ADVICE, bytes, hex};
 
-const SITES: [(u16, &str); 2] =
+pub(crate) const SITES: [(u16, &str); 2] =
     [(1, include_str!("../recorded/sites-v1.txt")), (2, include_str!("../recorded/sites-v2.txt"))];
 
 const CLIENTS: &str = include_str!("../recorded/clients-v2.txt");
 
 /// The lines of a file that are not comments: who said something, and its bytes.
-fn lines(text: &str) -> impl Iterator<Item = (&str, Vec<u8>)> {
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = (&str, Vec<u8>)> {
     let said = text.lines().filter(|line| !line.is_empty() && !line.starts_with(['#', '=']));
     said.map(|line| {
         let (who, hex) = line.split_once(' ').expect("who said it, and what");
@@ -25,7 +25,7 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, Vec<u8>)> {
 }
 
 /// What was read of a recorded line; panics with what to do if nothing was.
-fn read<T, E: std::fmt::Debug>(line: &[u8], decoded: Result<T, E>) -> T {
+pub(crate) fn read<T, E: std::fmt::Debug>(line: &[u8], decoded: Result<T, E>) -> T {
     decoded.unwrap_or_else(|error| panic!("{} is not read any more: {error:?}. {MESSAGE_ADVICE}", hex(line)))
 }
 
