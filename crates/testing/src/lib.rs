@@ -1,22 +1,25 @@
-//! What tests of several crates share: waits that end, and tests that are skipped in the open.
+//! What tests of several crates share: waits that end, tests that are skipped in the open, and addresses of their own.
 //!
 //! | file | subject |
 //! |---|---|
 //! | `wait.rs` | waits for a condition, a future, a thread or a descriptor |
 //! | `command.rs` | programs that are run to their end, and killed if that does not come |
 //! | `lines.rs` | what a program or a connection says, line by line |
+//! | `loopback.rs` | addresses that no other test has |
 //! | `skip.rs` | tests that need root, a program or something of the kernel |
 //!
 //! No wait takes longer than [`WITHIN`]; what comes later panics with a message that says what was waited for.
 
 mod command;
 mod lines;
+mod loopback;
 mod skip;
 mod wait;
 
 pub use command::{BoundedChild, BoundedCommand};
 pub use lines::{Lines, read_to_end};
-pub use skip::{is_required, needs_program, needs_root, package_of, skip};
+pub use loopback::Loopback;
+pub use skip::{demand, is_required, missing_program, needs_program, needs_root, package_of, skip};
 pub use wait::{
     Deadline, WITHIN, eventually, eventually_async, eventually_some, first_some, in_time, joined,
     until_readable,
