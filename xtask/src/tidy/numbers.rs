@@ -7,7 +7,11 @@ use super::source::{Declaration, ItemKind, SourceFile};
 const CRATES: [&str; 3] = ["crates/protocol/src/", "crates/cluster/src/", "crates/wire/src/"];
 
 /// Enums that may derive it, each with its file and the reason.
-const ALLOWED: &[(&str, &str, &str)] = &[];
+const ALLOWED: &[(&str, &str, &str)] = &[(
+    "crates/cluster/src/access/mod.rs",
+    "Verb",
+    "it is read from configuration files, by the names of its variants, and never written",
+)];
 
 /// Checks that no enum of these crates derives how it is written or read.
 pub(super) fn check(files: &[SourceFile], faults: &mut Vec<String>) {
@@ -62,10 +66,24 @@ fn derived(file: &SourceFile) -> Vec<(usize, &str)> {
 mod tests {
     use super::*;
 
+    /// The faults of a file, together with what [`ALLOWED`] excuses.
     fn faults(path: &str, text: &str) -> Vec<String> {
+        let allowed = ALLOWED.iter().map(|(path, name, _)| SourceFile {
+            path: (*path).to_owned(),
+            text: format!("#[derive(Deserialize)]\nenum {name} {{}}\n"),
+        });
+        let mut files: Vec<SourceFile> = allowed.collect();
+        files.push(SourceFile { path: path.to_owned(), text: text.to_owned() });
         let mut faults = Vec::new();
-        check(&[SourceFile { path: path.to_owned(), text: text.to_owned() }], &mut faults);
+        check(&files, &mut faults);
         faults
+    }
+
+    #[test]
+    fn an_enum_is_excused_only_as_long_as_it_must_be() {
+        let mut found = Vec::new();
+        check(&[], &mut found);
+        assert!(found.len() == ALLOWED.len() && found[0].contains("derives nothing any more"), "{found:?}");
     }
 
     #[test]
