@@ -5,6 +5,8 @@
 pub fn types() {
     let _: Option<std::collections::HashMap<u8, u8>> = None;
     let _: Option<std::collections::HashSet<u8>> = None;
+    let _: Option<rustc_hash::FxHashMap<u8, u8>> = None;
+    let _: Option<rustc_hash::FxHashSet<u8>> = None;
     let _: Option<std::hash::RandomState> = None;
     let _: Option<std::hash::DefaultHasher> = None;
     let _: Option<std::time::Instant> = None;
@@ -81,6 +83,8 @@ pub fn methods() {
     let _ = std::thread::scope::<'_, fn(&std::thread::Scope<'_, '_>), ()>;
     let _ = std::thread::spawn::<fn(), ()>;
     let _ = std::thread::Builder::new;
+    let _ = std::sync::mpsc::channel::<u8>;
+    let _ = std::sync::mpsc::sync_channel::<u8>;
     let _ = std::env::args;
     let _ = std::env::args_os;
     let _ = std::env::current_dir;
@@ -108,6 +112,9 @@ pub fn methods() {
     let _ = std::fs::set_permissions::<&str>;
     let _ = std::fs::copy::<&str, &str>;
     let _ = std::fs::hard_link::<&str, &str>;
+    #[allow(deprecated, reason = "it can still be called")]
+    let _ = std::fs::soft_link::<&str, &str>;
+    let _ = std::os::unix::fs::symlink::<&str, &str>;
     let _ = std::fs::rename::<&str, &str>;
     let _ = std::fs::write::<&str, &str>;
     let _ = std::fs::File::create::<&str>;
@@ -131,6 +138,7 @@ pub fn methods() {
     let _ = std::process::exit;
     let _ = std::process::id;
     let _ = std::process::Command::new::<&str>;
+    let _ = std::io::pipe;
     let _ = std::io::stderr;
     let _ = std::io::stdin;
     let _ = std::io::stdout;

@@ -26,7 +26,7 @@ usage: cargo xtask COMMAND
   ci           install what tests use, then run every check, rewriting nothing: format, lints, tests, doc tests, docs, licences (if cargo-deny is there), tidy
   fresh        run the README's two commands in a bare Debian root of its own, and say what was missing (as root)
                --keep: do not delete the root; --reuse: take the one that was kept; --dir DIR: where it lies;
-               --without-nextest: as if cargo-nextest was not installed
+               --with-nextest: give it this machine's cargo-nextest, and try ci with that
   fix          rewrite: format, fixable lints, generated tables and pages
   screenshots  draw the lab's main views into docs/lab (needs chromium)
   soak         run what takes longer than ci may, one named step after the other

@@ -4,7 +4,8 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use meshlock_protocol::LookupMap;
+use rustc_hash::FxBuildHasher;
 
 /// Values with their numbers.
 pub(crate) struct Interner<T> {
@@ -16,7 +17,7 @@ pub(crate) struct Interner<T> {
 #[derive(Default)]
 struct Index {
     /// The last value that was inserted with a hash.
-    last: FxHashMap<u64, u32>,
+    last: LookupMap<u64, u32>,
     /// For each value, the one with the same hash that was inserted before it.
     before: Vec<Option<u32>>,
 }

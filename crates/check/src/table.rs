@@ -7,8 +7,7 @@
 
 use meshlock_protocol::registry::info::Tokens;
 use meshlock_protocol::world::Violation;
-use meshlock_protocol::{Effect, Info, Phase, SiteId, Slot};
-use rustc_hash::FxHashMap;
+use meshlock_protocol::{Effect, Info, LookupMap, Phase, SiteId, Slot};
 use smallvec::SmallVec;
 
 use crate::faults::{FaultChange, FaultState};
@@ -102,9 +101,11 @@ pub(crate) struct Table {
     labels: Labels,
     faults: Interner<FaultState>,
     /// By local state and input.
-    steps: FxHashMap<u64, Transition>,
+    steps: LookupMap<u64, Transition>,
+    /// The keys of `steps`, in the order in which they were learnt.
+    learnt: Vec<u64>,
     outcomes: Interner<StepOutcome>,
-    changes: FxHashMap<(u32, FaultChange), u32>,
+    changes: LookupMap<(u32, FaultChange), u32>,
     /// The effects of one step, empty between steps.
     effects: Vec<Effect<u32>>,
     /// By local state: whether the exploration ends there.
@@ -123,9 +124,10 @@ impl Table {
             packets: Interner::default(),
             labels: Labels::default(),
             faults: Interner::default(),
-            steps: FxHashMap::default(),
+            steps: LookupMap::default(),
+            learnt: Vec::new(),
             outcomes: Interner::default(),
-            changes: FxHashMap::default(),
+            changes: LookupMap::default(),
             effects: Vec::new(),
             outside: Vec::new(),
             has_outside: false,
@@ -184,7 +186,7 @@ impl Table {
     }
 
     pub(crate) fn knows_step(&self, local: u32, input: Input) -> bool {
-        self.steps.contains_key(&self.key(local, input))
+        self.steps.contains(&self.key(local, input))
     }
 
     /// Local state and input in one word: hashing it is one multiplication.
@@ -218,7 +220,7 @@ impl Table {
     /// Finds out what `input` does to `local`, by running the site's code.
     pub(crate) fn learn_step(&mut self, local: u32, input: Input) {
         let key = self.key(local, input);
-        if self.steps.contains_key(&key) {
+        if self.steps.contains(&key) {
             return;
         }
         let mut next = *self.locals.get(local);
@@ -247,6 +249,7 @@ impl Table {
         outcome.wrong = wrong.map(Box::new).or_else(|| self.facts(local).wrong.clone());
         let outcome = self.outcomes.insert(outcome).0;
         self.steps.insert(key, Transition { local, outcome });
+        self.learnt.push(key);
     }
 
     /// Does the host's part of `input`, and returns the site's part.
@@ -335,12 +338,12 @@ impl Table {
         self.labels.locals.iter().any(|facts| facts.has_timer)
     }
 
-    /// Every step of a site that was learnt, in no particular order: the local states before and after, and whether it
+    /// Every step of a site, in the order in which they were learnt: the local states before and after, and whether it
     /// takes a message and sends none.
-    #[expect(clippy::disallowed_methods, reason = "the only caller sorts them")]
     pub(crate) fn steps(&self) -> impl Iterator<Item = (u32, u32, bool)> {
         let first_message = self.key(0, Input::Packet(0));
-        self.steps.iter().map(move |(&key, &Transition { local, outcome })| {
+        self.learnt.iter().map(move |&key| {
+            let Transition { local, outcome } = *self.steps.get(&key).expect("it was learnt");
             let (before, code) = (key >> 32, key & u64::from(u32::MAX));
             let takes = code >= first_message && self.outcomes.get(outcome).sends.is_empty();
             (u32::try_from(before).expect("the upper half of a word"), local, takes)
@@ -366,7 +369,8 @@ impl Table {
         let (site, sizes) = (self.info.memory.at(self.bounds.cluster.sites), self.sites.sizes());
         let locals = self.locals.len() * (sizes.local_state + site + size_of::<LocalFacts>() + 16);
         let packets = self.packets.len() * (sizes.packet + size_of::<PacketLabel>() + 16);
-        let steps = self.steps.capacity() * (size_of::<(u64, Transition)>() + 1);
+        let steps = self.steps.capacity() * (size_of::<(u64, Transition)>() + 1)
+            + self.learnt.capacity() * size_of::<u64>();
         locals + packets + steps + self.outcomes.len() * (size_of::<StepOutcome>() + 16)
     }
 }

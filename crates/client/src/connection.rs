@@ -111,6 +111,10 @@ impl Connection {
         let asked = now();
         self.send(&ToNode::Hello { version, who: who.clone() })?;
         match self.receive(Some(WELCOME_WITHIN))? {
+            Some(ToClient::Welcome { version: theirs, .. }) if !(VERSIONS.0..=version).contains(&theirs) => {
+                let (endpoint, ours) = (self.endpoint.clone(), (VERSIONS.0, version));
+                Err(ConnectionError::Version { endpoint, theirs, ours })
+            }
             Some(ToClient::Welcome { site, time, .. }) => {
                 self.site = site;
                 // A relay has already converted all times to this machine's clock.

@@ -35,6 +35,20 @@ pub enum ConnectionError {
     /// The node refuses the request.
     #[error("the node at {endpoint} refuses: {why}")]
     Refused { endpoint: NodeEndpoint, kind: RefusalKind, why: String },
+    /// The node answered in a version that was not offered to it.
+    #[error(
+        "the node at {endpoint} speaks version {theirs} to clients, and this program versions {} to {}; run versions of meshlock that \
+         are at most one apart",
+        ours.0,
+        ours.1
+    )]
+    Version {
+        endpoint: NodeEndpoint,
+        /// The version that the node chose.
+        theirs: u16,
+        /// The lowest and the highest version that it was offered.
+        ours: (u16, u16),
+    },
     /// The node sent something invalid.
     #[error("cannot decode a message of the node at {endpoint}: {error}")]
     Protocol { endpoint: NodeEndpoint, error: ProtocolError },

@@ -1,20 +1,29 @@
 //! A node and a client of today among programs of yesterday, whose part is played by bytes that such programs have said
 //! (`crates/wire/tests/recorded`).
+//!
+//! Here no lock goes from one site to another: the recorded frames on a link are addressed to one incarnation of `a`, which a node
+//! takes from the clock, and so it ignores them. `crates/wire/tests/golden/handover.rs` hands locks over with these frames, to the pure
+//! node, whose incarnation can be chosen.
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 use std::sync::Arc;
 
-use meshlock_client::{Connection, Keeping, NodeEndpoint};
+use meshlock_client::{Connection, ConnectionError, Keeping, NodeEndpoint};
+use meshlock_cluster::names::Incarnation;
 use meshlock_cluster::node::{Config, Content};
-use meshlock_cluster::table::Wait;
-use meshlock_host::front::{AcquireParams, AcquireState, Acquisition, Front, Owner};
+use meshlock_cluster::table::HolderReport;
+use meshlock_cluster::time::{Span, Time};
+use meshlock_cluster::view::View;
+use meshlock_host::front::Front;
 use meshlock_host::{Engine, NodeSetup, door};
-use meshlock_testing::{Deadline, WITHIN, in_time, joined};
-use meshlock_wire::clients::{ToClient, ToNode, put_to_node, take_to_client, take_to_node};
+use meshlock_testing::{Deadline, WITHIN, eventually, joined};
+use meshlock_tls::Security;
+use meshlock_wire::clients::{
+    ToClient, ToNode, VERSIONS, put_to_client, put_to_node, take_to_client, take_to_node,
+};
 use meshlock_wire::sites::{Versions, decode_packet, take_greeting};
 
 const SITES: [(u16, &str); 2] = [
@@ -77,123 +86,206 @@ impl Served {
         self.dir.path().join("sock")
     }
 
-    /// Someone who holds a lock until it is dropped and given back.
-    fn hold(&self, lock: &str) -> Arc<Acquisition<()>> {
-        let owner = Owner::Own { label: "someone".parse().unwrap(), silence: None };
-        let wanted =
-            AcquireParams { lock: lock.parse().unwrap(), wait: Wait::Forever, permits: None, cause: None };
-        let held = self.front.acquire(&self.front.in_process(), owner, wanted, ());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let is_decided = |state: &AcquireState| *state != AcquireState::Waiting;
-        let decided = runtime.block_on(in_time("it is decided who has the lock", held.until(is_decided)));
-        assert!(matches!(decided, AcquireState::Held(_)), "{decided:?}");
-        held
+    /// Waits until the node has noticed that all sessions but so many have ended: what it says of itself depends on it.
+    fn until_sessions(&self, open: usize) {
+        eventually("the other sessions have ended", || self.front.node().readings().sessions == open);
+    }
+}
+
+/// A client of version 2 that says what was recorded, line by line.
+struct Replayed {
+    stream: UnixStream,
+    title: &'static str,
+    lines: std::iter::Filter<std::str::Lines<'static>, fn(&&'static str) -> bool>,
+}
+
+impl Replayed {
+    fn new(served: &Served, title: &'static str) -> Self {
+        let stream = UnixStream::connect(served.socket()).unwrap();
+        stream.set_read_timeout(Some(WITHIN)).unwrap();
+        let lines =
+            conversation(title).lines().filter((|line| !line.is_empty()) as fn(&&'static str) -> bool);
+        Replayed { stream, title, lines }
     }
 
-    /// Says again what a client of version 2 has said, line by line; returns the numbers of what the node of that time answered, and
-    /// of what this one does. That leases last longer is left out, which depends on time.
-    fn replay(&self, title: &str) -> (Vec<u8>, Vec<u8>) {
-        let mut stream = UnixStream::connect(self.socket()).unwrap();
-        stream.set_read_timeout(Some(WITHIN)).unwrap();
-        let (mut then, mut now) = (Vec::new(), Vec::new());
-        for line in conversation(title).lines().filter(|line| !line.is_empty()) {
+    /// Goes on until the node has said so many things, and compares each with what was recorded. That leases last longer is left out,
+    /// which depends on time.
+    fn until_answers(&mut self, mut answers: usize) {
+        while answers > 0 {
+            let line = self.lines.next().unwrap_or_else(|| panic!("'{}' is at its end", self.title));
             let (who, recorded) = line.split_once(' ').expect("who said it, and what");
             let recorded = bytes(recorded);
             if who == ">" {
-                let (message, _) = take_to_node(&recorded).unwrap().unwrap();
-                // The process group of that time is gone.
-                if !matches!(message, ToNode::Guard { .. }) {
-                    stream.write_all(&recorded).unwrap();
-                }
+                self.say(&recorded);
             } else if number(&recorded) != EXTENDED {
-                then.push(number(&recorded));
-                now.push(answer(&mut stream));
+                let now = answer(&mut self.stream);
+                assert_eq!(said(&now), said(&recorded), "{}", self.title);
+                answers -= 1;
             }
         }
-        (then, now)
+    }
+
+    fn say(&mut self, recorded: &[u8]) {
+        let (message, _) = take_to_node(recorded).unwrap().unwrap();
+        // The process group of that time is gone.
+        if !matches!(message, ToNode::Guard { .. }) {
+            self.stream.write_all(recorded).unwrap();
+        }
+    }
+
+    /// Goes on to the end.
+    fn to_the_end(mut self) {
+        let is_answer = |line: &&str| line.starts_with('<') && number(&bytes(&line[2..])) != EXTENDED;
+        let answers = self.lines.clone().filter(is_answer).count();
+        assert!(answers > 0, "'{}' has answers", self.title);
+        self.until_answers(answers);
     }
 }
 
 /// The number of the message that says that leases last longer.
 const EXTENDED: u8 = 3;
 
-/// The number of what the node says next, but that leases last longer.
-fn answer(stream: &mut UnixStream) -> u8 {
+/// What the node says next, but that leases last longer.
+fn answer(stream: &mut UnixStream) -> Vec<u8> {
+    let deadline = Deadline::default();
     loop {
-        let kind = number(&frame(stream));
-        if kind != EXTENDED {
-            return kind;
+        let frame = frame(stream);
+        if number(&frame) != EXTENDED {
+            return frame;
         }
+        deadline.check("the node says something else than that leases last longer");
     }
 }
 
-#[test]
-fn a_client_of_version_2_is_answered_in_version_2() {
-    let served = Served::new();
-    for title in
-        ["meshlock run jobs, while the lock is free", "meshlock status", "meshlock run pool --permits 2"]
-    {
-        let (then, now) = served.replay(title);
-        assert_eq!(then, now, "{title}");
+/// The number of a message, which tells its version, and what it says, without what differs from one run to the next: times, and the
+/// incarnation, which is a time too.
+fn said(frame: &[u8]) -> (u8, ToClient) {
+    let (mut message, length) = take_to_client(frame).unwrap().unwrap();
+    assert_eq!(length, frame.len());
+    let holder = |holder: &mut HolderReport| holder.age = Span::ZERO;
+    match &mut message {
+        ToClient::Welcome { time, .. } => *time = Time::ZERO,
+        ToClient::Granted { lease_end, .. } => *lease_end = Time::ZERO,
+        ToClient::Lost { act_by, .. } => *act_by = Time::ZERO,
+        ToClient::Queue { queue, .. } => {
+            queue.sites.iter_mut().flat_map(|site| &mut site.lock.holders).for_each(holder);
+        }
+        ToClient::Status { status, .. } => {
+            status.incarnation = 0;
+            timeless(&mut status.view);
+            status.lease_left = status.lease_left.map(|_| Span::ZERO);
+            status.held.iter_mut().for_each(|held| held.age = Span::ZERO);
+        }
+        ToClient::Locks { sites, .. } => {
+            for site in sites {
+                site.lease_left = site.lease_left.map(|_| Span::ZERO);
+                site.locks.iter_mut().for_each(|lock| lock.waited = Span::ZERO);
+                site.locks.iter_mut().filter_map(|lock| lock.holder.as_mut()).for_each(holder);
+            }
+        }
+        ToClient::Refused { .. } | ToClient::Busy(_) | ToClient::TimedOut(_) | ToClient::Broken { .. } => {}
+        other => panic!("not recorded: {other:?}"),
     }
-    let (then, now) = served.replay("meshlock run pool --permits 3, where it has 2");
-    assert_eq!(then, now, "a refusal has no kind in version 2");
-    let held = served.hold("jobs");
-    for title in [
-        "meshlock run jobs --try, while it is held",
-        "meshlock run jobs --wait 100ms, while it is held",
-        "meshlock queue jobs",
-        "meshlock top --once",
-        "meshlock break jobs",
-    ] {
-        let (then, now) = served.replay(title);
-        assert_eq!(then, now, "{title}");
-    }
-    drop(held);
+    (number(frame), message)
 }
 
+/// Replaces the incarnations of a view.
+fn timeless(view: &mut View) {
+    view.members.iter_mut().for_each(|member| member.incarnation = Incarnation::new(0));
+}
+
+/// The whole recording, in its order: what clients of version 2 did at one node, one of which held a lock until it was broken.
 #[test]
-fn a_client_of_version_2_whose_lock_is_broken_is_told_in_version_2() {
+fn clients_of_version_2_are_answered_as_by_a_node_of_version_2() {
     let served = Served::new();
-    let recorded = conversation("meshlock run jobs, until somebody breaks the lock");
+    let replay = |title| {
+        let open = served.front.node().readings().sessions;
+        Replayed::new(&served, title).to_the_end();
+        served.until_sessions(open);
+    };
+    replay("meshlock run jobs, while the lock is free");
+    let mut holds = Replayed::new(&served, "meshlock run jobs, until somebody breaks the lock");
+    holds.until_answers(2);
+    replay("meshlock run jobs --try, while it is held");
+    replay("meshlock run jobs --wait 100ms, while it is held");
+    replay("meshlock queue jobs");
+    replay("meshlock status");
+    replay("meshlock top --once");
+    replay("meshlock break jobs");
+    holds.to_the_end();
+    served.until_sessions(0);
+    replay("meshlock run pool --permits 2");
+    replay("meshlock run pool --permits 3, where it has 2");
+    replay("meshlock rules show");
+}
+
+/// Says hello in a version to a node of today; returns its answer.
+fn greeted(served: &Served, version: u16) -> Vec<u8> {
     let mut stream = UnixStream::connect(served.socket()).unwrap();
     stream.set_read_timeout(Some(WITHIN)).unwrap();
-    for said in said_by(">", recorded).iter().take(2) {
-        stream.write_all(said).unwrap();
+    let mut hello = Vec::new();
+    put_to_node(&ToNode::Hello { version, who: "other".parse().unwrap() }, &mut hello);
+    stream.write_all(&hello).unwrap();
+    frame(&mut stream)
+}
+
+#[test]
+fn a_client_of_a_newer_version_is_served_in_the_version_of_today() {
+    let served = Served::new();
+    for theirs in [VERSIONS.1, VERSIONS.1 + 1, u16::MAX] {
+        let (answer, _) = take_to_client(&greeted(&served, theirs)).unwrap().unwrap();
+        assert!(
+            matches!(answer, ToClient::Welcome { version, .. } if version == VERSIONS.1),
+            "{theirs}: {answer:?}"
+        );
     }
-    let mut told = vec![number(&frame(&mut stream)), number(&frame(&mut stream))];
-    served.replay("meshlock break jobs");
-    told.push(answer(&mut stream));
-    let then: Vec<u8> = said_by("<", recorded).iter().map(|frame| number(frame)).collect();
-    assert_eq!(told, then, "welcome, granted, lost");
 }
 
 #[test]
 fn a_client_that_is_too_old_is_told_so_in_words_that_it_can_read() {
     let served = Served::new();
-    let mut stream = UnixStream::connect(served.socket()).unwrap();
-    stream.set_read_timeout(Some(WITHIN)).unwrap();
-    let mut hello = Vec::new();
-    put_to_node(&ToNode::Hello { version: 1, who: "old".parse().unwrap() }, &mut hello);
-    stream.write_all(&hello).unwrap();
-    let refused = frame(&mut stream);
+    let refused = greeted(&served, 1);
     assert_eq!(number(&refused), 9, "as in version 2");
     let (message, _) = take_to_client(&refused).unwrap().unwrap();
     assert!(matches!(message, ToClient::Refused { why, .. } if why.contains("speaks versions 2 to 3")));
 }
 
+/// Where a played node listens.
+trait Listens: Send + 'static {
+    type Stream: Read + Write;
+
+    fn next(&self) -> Self::Stream;
+}
+
+impl Listens for UnixListener {
+    type Stream = UnixStream;
+
+    fn next(&self) -> UnixStream {
+        let (stream, _) = self.accept().unwrap();
+        stream.set_read_timeout(Some(WITHIN)).unwrap();
+        stream
+    }
+}
+
+impl Listens for TcpListener {
+    type Stream = TcpStream;
+
+    fn next(&self) -> TcpStream {
+        let (stream, _) = self.accept().unwrap();
+        stream.set_read_timeout(Some(WITHIN)).unwrap();
+        stream
+    }
+}
+
 /// Plays a node of version 2 for a client of today: it refuses version 3, and is asked again.
-fn play_a_node_of_version_2(socket: &Path) -> std::thread::JoinHandle<Vec<ToNode>> {
-    let listener = UnixListener::bind(socket).unwrap();
+fn play_a_node_of_version_2(listener: impl Listens) -> std::thread::JoinHandle<Vec<ToNode>> {
     std::thread::spawn(move || {
         let refusal = said_by("<", conversation("a client of version 3, which such a node refuses"));
-        let (mut first, _) = listener.accept().unwrap();
-        first.set_read_timeout(Some(WITHIN)).unwrap();
+        let mut first = listener.next();
         let mut heard = vec![frame(&mut first)];
         first.write_all(&refusal[0]).unwrap();
         drop(first);
-        let (mut second, _) = listener.accept().unwrap();
-        second.set_read_timeout(Some(WITHIN)).unwrap();
+        let mut second = listener.next();
         let answers = said_by("<", conversation("meshlock status"));
         for answer in answers {
             heard.push(frame(&mut second));
@@ -203,14 +295,10 @@ fn play_a_node_of_version_2(socket: &Path) -> std::thread::JoinHandle<Vec<ToNode
     })
 }
 
-#[test]
-fn a_client_of_today_talks_to_a_node_of_version_2() {
-    let dir = tempfile::tempdir().unwrap();
-    let socket = dir.path().join("sock");
-    let node = play_a_node_of_version_2(&socket);
+fn talk_to_a_node_of_version_2(endpoint: &NodeEndpoint, listener: impl Listens) {
+    let node = play_a_node_of_version_2(listener);
     let label = "today".parse().unwrap();
-    let mut connection =
-        Connection::connect(&NodeEndpoint::Socket(socket), &label, &Keeping::Thread).unwrap();
+    let mut connection = Connection::connect(endpoint, &label, &Keeping::Thread).unwrap();
     assert_eq!(connection.site().as_str(), "local");
     let answer = connection.ask(WITHIN, |tag| ToNode::Status { tag }).unwrap();
     assert!(matches!(answer, ToClient::Status { status, .. } if status.site.as_str() == "local"));
@@ -220,6 +308,52 @@ fn a_client_of_today_talks_to_a_node_of_version_2() {
         .filter_map(|said| if let ToNode::Hello { version, .. } = said { Some(*version) } else { None })
         .collect();
     assert_eq!(versions, [3, 2]);
+}
+
+#[test]
+fn a_client_of_today_talks_to_a_node_of_version_2() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    talk_to_a_node_of_version_2(&NodeEndpoint::Socket(socket), listener);
+}
+
+#[test]
+fn a_client_of_today_talks_to_a_node_of_version_2_over_a_network() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap().to_string().parse().unwrap();
+    talk_to_a_node_of_version_2(&NodeEndpoint::Tcp { address, security: Security::Plain }, listener);
+}
+
+#[test]
+fn a_client_refuses_a_node_that_answers_in_a_version_that_it_does_not_speak() {
+    for theirs in [VERSIONS.0 - 1, VERSIONS.1 + 1, 9] {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let node = std::thread::spawn(move || {
+            let mut stream = listener.next();
+            frame(&mut stream);
+            let (site, time) = ("other".parse().unwrap(), Time::ZERO);
+            let welcome = ToClient::Welcome { version: theirs, site, time, contact: None };
+            let mut bytes = Vec::new();
+            put_to_client(&welcome, VERSIONS.1, &mut bytes);
+            stream.write_all(&bytes).unwrap();
+        });
+        let connected =
+            Connection::connect(&NodeEndpoint::Socket(socket), &"today".parse().unwrap(), &Keeping::Thread);
+        let error = connected.map(|_| ()).unwrap_err();
+        assert!(
+            matches!(error, ConnectionError::Version { theirs: found, ours, .. } if (found, ours) == (theirs, VERSIONS)),
+            "{error:?}"
+        );
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!("speaks version {theirs} to clients, and this program versions 2 to 3")),
+            "{text}"
+        );
+        joined("the node has answered", node);
+    }
 }
 
 #[test]

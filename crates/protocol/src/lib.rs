@@ -11,6 +11,7 @@
 //! - [`quorum`]: quorum systems, how to build and how to judge them.
 //! - [`information`]: information structures, of which quorum systems are a special case.
 //! - [`fence`]: the host's Lamport clock that gives every grant its fencing token.
+//! - [`lookup`]: a hash map without iteration.
 //! - [`mutant`]: deliberate bugs for the checker's own tests.
 //! - [`view`]: what a picture of a site shows.
 //! - [`world`]: a small in-memory host for scenario tests, demonstrations and exploration.
@@ -25,6 +26,7 @@ pub mod clock;
 pub mod count;
 pub mod fence;
 pub mod information;
+pub mod lookup;
 pub mod mutant;
 #[cfg(feature = "serde")]
 mod numbered;
@@ -42,8 +44,9 @@ pub mod world;
 pub use clock::{Clock, Timestamp};
 pub use count::Count;
 pub use fence::{Epoch, Fence, FenceClock};
+pub use lookup::LookupMap;
 #[cfg(feature = "serde")]
-pub use numbered::Numbered;
+pub use numbered::{Numbered, are_unique};
 pub use outbox::{Effect, NOT_A_PEER, Outbox, Slot};
 pub use registry::info::Info;
 pub use registry::spec::Spec;

@@ -23,13 +23,44 @@
 //! # assert!(postcard::from_bytes::<Shape>(&[2]).is_err());
 //! ```
 //!
-//! A variant without a number does not compile. A number is never used again for something else: what is gone keeps its number
-//! in a comment.
+//! A variant without a number does not compile, nor do two with the same number:
+//!
+//! ```compile_fail
+//! # use meshlock_protocol::numbered;
+//! enum Shape {
+//!     Point,
+//!     Circle,
+//! }
+//!
+//! numbered! { Shape {
+//!     0 => Point,
+//!     0 => Circle,
+//! } }
+//! ```
+//!
+//! A number is never used again for something else: what is gone keeps its number in a comment.
 
 /// An enum whose variants are written by numbers.
 pub trait Numbered {
     /// The number and the name of each variant.
     const VARIANTS: &'static [(u32, &'static str)];
+}
+
+/// Whether no number stands twice. [`numbered!`] asserts it when it is compiled.
+#[doc(hidden)]
+pub const fn are_unique(numbers: &[u32]) -> bool {
+    let mut at = 0;
+    while at < numbers.len() {
+        let mut before = 0;
+        while before < at {
+            if numbers[before] == numbers[at] {
+                return false;
+            }
+            before += 1;
+        }
+        at += 1;
+    }
+    true
 }
 
 /// Writes and reads an enum by numbers that are written out.
@@ -38,6 +69,11 @@ macro_rules! numbered {
     ($name:ident $(<$generic:ident>)? {
         $($number:literal => $variant:ident $(($($item:ident),+))? $({ $($field:ident),+ $(,)? })?,)+
     }) => {
+        const _: () = assert!(
+            $crate::are_unique(&[$($number),+]),
+            concat!("two variants of ", stringify!($name), " have the same number")
+        );
+
         impl $(<$generic>)? $crate::Numbered for $name $(<$generic>)? {
             const VARIANTS: &'static [(u32, &'static str)] = &[$(($number, stringify!($variant)),)+];
         }
@@ -139,6 +175,12 @@ mod tests {
             assert_eq!(bytes, postcard::to_stdvec(&derived).unwrap());
             assert_eq!(postcard::from_bytes::<Old<String>>(&bytes), Ok(ours));
         }
+    }
+
+    #[test]
+    fn a_number_that_stands_twice_is_found() {
+        assert!(super::are_unique(&[]) && super::are_unique(&[7, 0, 1]));
+        assert!(!super::are_unique(&[7, 0, 7]) && !super::are_unique(&[0, 1, 1]));
     }
 
     #[test]

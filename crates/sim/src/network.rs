@@ -3,8 +3,7 @@
 //! After Bulgannawar and Vaidya, section 4: a sender pays `T_s` for each copy, one after the other; transmission takes
 //! `T_t`; the receiver pays `T_r` for each message, one after the other. With both costs zero it is Singhal's model.
 
-use meshlock_protocol::SiteId;
-use rustc_hash::FxHashMap;
+use meshlock_protocol::{LookupMap, SiteId};
 
 use crate::draw::{Distribution, Draw};
 use crate::time::Time;
@@ -41,7 +40,7 @@ pub struct Network {
     /// By site: when it has finished processing what has arrived.
     receiver_free: Vec<Time>,
     /// By ordered pair of sites: when the last message arrives. Looked up, never iterated.
-    last_arrival: FxHashMap<(SiteId, SiteId), Time>,
+    last_arrival: LookupMap<(SiteId, SiteId), Time>,
 }
 
 impl Network {
@@ -54,7 +53,7 @@ impl Network {
             fifo,
             sender_free: vec![Time::ZERO; sites],
             receiver_free: vec![Time::ZERO; sites],
-            last_arrival: FxHashMap::default(),
+            last_arrival: LookupMap::default(),
         }
     }
 
@@ -94,7 +93,7 @@ impl Network {
 
     /// Delays an arrival until the last one of the same pair; equal times keep the order of sending.
     fn in_order(&mut self, from: SiteId, to: SiteId, arrival: Time) -> Time {
-        let last = self.last_arrival.entry((from, to)).or_default();
+        let last = self.last_arrival.get_or_default((from, to));
         *last = arrival.max(*last);
         *last
     }

@@ -1,4 +1,4 @@
-//! What tests of several crates share: waits that end, and tests that are skipped in the open.
+//! What tests of several crates share: waits that end, tests that are skipped in the open, and addresses of their own.
 //!
 //! | file | subject |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | `wait.rs` | waits for a condition, a future, a thread or a descriptor |
 //! | `command.rs` | programs that are run to their end, and killed if that does not come |
 //! | `lines.rs` | what a program or a connection says, line by line |
+//! | `loopback.rs` | addresses that no other test has |
 //! | `skip.rs` | tests that need root, a program or something of the kernel |
 //!
 //! No wait takes longer than [`WITHIN`], and no whole test longer than [`TEST_LIMIT`]; what comes later panics with a message that says
@@ -16,6 +17,7 @@ mod alone;
 mod bounded;
 mod command;
 mod lines;
+mod loopback;
 mod skip;
 mod wait;
 
@@ -23,7 +25,8 @@ pub use alone::in_own_process;
 pub use bounded::{TEST_LIMIT, async_test, blocking_test, within_steps};
 pub use command::{BoundedChild, BoundedCommand};
 pub use lines::{Lines, read_to_end};
-pub use skip::{is_required, needs_program, needs_root, package_of, skip};
+pub use loopback::Loopback;
+pub use skip::{demand, is_required, missing_program, needs_program, needs_root, package_of, skip};
 pub use wait::{
     Deadline, WITHIN, eventually, eventually_async, eventually_some, first_some, in_time, joined,
     until_readable,

@@ -36,8 +36,13 @@ pub fn skip(missing: &str, remedy: &str) {
     if let Some(log) = std::env::var_os(LOG) {
         note(Path::new(&log), &test, &format!("{missing}; {remedy}"));
     }
-    assert!(!is_required(), "{ALL} is set, so {test} must run, and this is missing: {missing}; {remedy}");
+    assert!(!is_required(), "{}", demand(&test, missing, remedy));
     eprintln!("SKIPPED {test}: {missing}; {remedy}");
+}
+
+/// Returns what a test says that must run and cannot. `cargo xtask fresh` reads it.
+pub fn demand(test: &str, missing: &str, remedy: &str) -> String {
+    format!("{ALL} is set, so {test} must run, and this is missing: {missing}; {remedy}")
 }
 
 /// Adds a line to the file of skipped tests: the name, a tab, the reason.
@@ -81,9 +86,15 @@ pub fn needs_program(program: &str) -> bool {
     let system = ["/usr/sbin", "/sbin"].map(|dir| Path::new(dir).to_owned());
     let is_there = std::env::split_paths(&path).chain(system).any(|dir| dir.join(program).is_file());
     if !is_there {
-        skip(&format!("the program {program}"), &format!("apt-get install {}", package_of(program)));
+        let (missing, remedy) = missing_program(program);
+        skip(&missing, &remedy);
     }
     is_there
+}
+
+/// Returns how it is said that a program is missing, and how to get it.
+pub fn missing_program(program: &str) -> (String, String) {
+    (format!("the program {program}"), format!("apt-get install {}", package_of(program)))
 }
 
 /// Returns Debian's package that brings a program.

@@ -9,10 +9,9 @@ const SIGNS: &[(&str, &str, &str)] = &[
     ("library", "cannot find -l", ":"),
     ("program", "linker `", "` not found"),
     ("program", "Could not find `", "`"),
-    ("program", "the program ", " is missing"),
+    ("program", "this is missing: the program ", ";"),
     ("program", "", ": command not found"),
     ("program", "", ": not found"),
-    ("program", "", " is missing, and all tests must run"),
     ("program", "cannot start ", ":"),
     ("file for protoc", "", ": File not found."),
     ("Python module", "No module named '", "'"),
@@ -22,7 +21,7 @@ const SIGNS: &[(&str, &str, &str)] = &[
 ];
 
 /// Lines with this are shown as they are if no sign tells more.
-const UNNAMED: [&str; 2] = ["No such file or directory", "(os error 2)"];
+const UNNAMED: [&str; 3] = ["this is missing: ", "No such file or directory", "(os error 2)"];
 
 /// How many such lines are shown.
 const MAX_UNNAMED: usize = 10;
@@ -66,8 +65,6 @@ mod tests {
             ("/usr/bin/ld: cannot find -lssl: No such file or directory", "library ssl"),
             ("error: linker `cc` not found", "program cc"),
             ("  Could not find `protoc`. If `protoc` is installed, …", "program protoc"),
-            ("the program etcd is missing, and all tests must run", "program etcd"),
-            ("etcdctl is missing, and all tests must run", "program etcdctl"),
             ("sh: 1: script: not found", "program script"),
             ("bash: line 1: ps: command not found", "program ps"),
             ("google/protobuf/empty.proto: File not found.", "file for protoc google/protobuf/empty.proto"),
@@ -76,6 +73,20 @@ mod tests {
         ] {
             assert_eq!(missing(line), [what], "{line}");
         }
+    }
+
+    #[test]
+    fn what_a_test_says_that_must_run_and_cannot_is_understood() {
+        let (program, remedy) = meshlock_testing::missing_program("etcd");
+        let said = meshlock_testing::demand("interop::etcd", &program, &remedy);
+        assert_eq!(
+            missing(&format!("panicked at a.rs:1:1:\n{said}\nnote: more\n")),
+            ["program etcd"],
+            "{said}"
+        );
+        let said =
+            meshlock_testing::demand("faults::cut", "root, for network namespaces", "run the tests as root");
+        assert_eq!(missing(&said), [said]);
     }
 
     #[test]

@@ -36,8 +36,8 @@ pub(crate) struct Options {
     keep: bool,
     /// Take the root that an earlier run has kept, with what it has installed and compiled, and keep it again.
     reuse: bool,
-    /// Do as if cargo-nextest was not installed.
-    without_nextest: bool,
+    /// Give the root this machine's cargo-nextest, which the README does not ask for.
+    with_nextest: bool,
     dir: Option<PathBuf>,
 }
 
@@ -50,7 +50,7 @@ impl Options {
             match option {
                 "--keep" => options.keep = true,
                 "--reuse" => options.reuse = true,
-                "--without-nextest" => options.without_nextest = true,
+                "--with-nextest" => options.with_nextest = true,
                 "--dir" => options.dir = Some(rest.next().ok_or("--dir needs a value")?.into()),
                 _ => return Err(format!("fresh has no option {option}")),
             }
@@ -87,7 +87,7 @@ fn try_commands(workspace: &Path, options: &Options, root: &Root, dir: &Path) ->
     } else {
         step("a bare Debian", || root.make(&machine))?;
     }
-    root.set_nextest(!options.without_nextest)?;
+    root.set_nextest(options.with_nextest)?;
     root.check_out(workspace)?;
     let mut tried = Vec::new();
     for (at, readme) in commands.into_iter().enumerate() {
@@ -143,6 +143,8 @@ mod tests {
 
     #[test]
     fn options_are_read_and_mistakes_are_named() {
+        assert!(!Options::parse(&[]).unwrap().with_nextest, "the README does not ask for it");
+        assert!(Options::parse(&["--with-nextest"]).unwrap().with_nextest);
         let options = Options::parse(&["--keep", "--dir", "somewhere"]).unwrap();
         assert_eq!(options, Options { keep: true, dir: Some("somewhere".into()), ..Options::default() });
         assert_eq!(Options::parse(&["--dir"]).unwrap_err(), "--dir needs a value");

@@ -79,15 +79,16 @@ impl Root {
         run(&mut git(&tree, &["clean", "--quiet", "--force", "-d"]))
     }
 
-    /// Gives it this machine's cargo-nextest, if it has one, or takes it away.
+    /// Gives it this machine's cargo-nextest, or takes it away.
     pub(super) fn set_nextest(&self, wanted: bool) -> anyhow::Result<()> {
         let inside = self.path.join("usr/local/bin/cargo-nextest");
-        let places = std::env::var_os("PATH").unwrap_or_default();
-        let mut found = std::env::split_paths(&places).map(|place| place.join("cargo-nextest"));
-        match found.find(|program| program.is_file()) {
-            Some(program) if wanted => drop(fs::copy(program, inside)?),
-            _ if inside.exists() => fs::remove_file(inside)?,
-            _ => {}
+        if wanted {
+            let places = std::env::var_os("PATH").unwrap_or_default();
+            let mut found = std::env::split_paths(&places).map(|place| place.join("cargo-nextest"));
+            let program = found.find(|program| program.is_file());
+            fs::copy(program.context("--with-nextest: this machine has no cargo-nextest")?, inside)?;
+        } else if inside.exists() {
+            fs::remove_file(inside)?;
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
-//! Checks what review would overlook: headers, sizes, words, names of types, doc comments, what documents say, generated tables.
+//! Checks what review would overlook: headers, sizes, words, names of types, numbers of variants, doc comments, what documents say, generated tables.
 
 mod doc_comments;
 mod markdown;
+mod numbers;
 mod reference;
 mod source;
 mod types;
@@ -45,6 +46,7 @@ pub(crate) fn tidy(root: &Path) -> anyhow::Result<()> {
         }
     }
     types::check(&files, &mut faults);
+    numbers::check(&files, &mut faults);
     words::check(&files, &mut faults);
     doc_comments::check(&files, &mut faults);
     reference::check(root, &mut faults)?;

@@ -5,8 +5,7 @@ use foldhash::quality::FixedState;
 use meshlock_check::{Bounds, Report, Verdict, explore_spec};
 use meshlock_protocol::registry::AnySite;
 use meshlock_protocol::world::{Action, Delivery, World};
-use meshlock_protocol::{Cluster, Effect, Holders, SiteId, SiteSet, Spec};
-use rustc_hash::FxHashMap;
+use meshlock_protocol::{Cluster, Effect, Holders, LookupMap, SiteId, SiteSet, Spec};
 
 fn report(spec: &str, bounds: Bounds) -> Report {
     let spec: Spec = spec.parse().expect("a registered name");
@@ -48,7 +47,7 @@ type Key = (u64, u64, SiteSet);
 
 /// Returns the most messages that any schedule sends until each of `to_ask` has entered once: the longest path in the graph of states,
 /// which has no cycles.
-fn dearest(world: &World<AnySite>, to_ask: &SiteSet, known: &mut FxHashMap<Key, u64>) -> u64 {
+fn dearest(world: &World<AnySite>, to_ask: &SiteSet, known: &mut LookupMap<Key, u64>) -> u64 {
     let hash = |seed| world.hash_future(Delivery::Fifo, &FixedState::with_seed(seed));
     let key = (hash(1), hash(2), to_ask.clone());
     if let Some(&most) = known.get(&key) {
@@ -77,7 +76,7 @@ fn the_most_expensive_schedules_cost_up_to_one_and_a_half_times_lone_requests() 
     let dearest = |spec: &str, sites, asking| {
         let spec: Spec = spec.parse().expect("a registered name");
         let world = World::new(Cluster::of(sites), &spec.values, &Holders::none());
-        dearest(&world.expect("a valid run"), &SiteId::all(asking).collect(), &mut FxHashMap::default())
+        dearest(&world.expect("a valid run"), &SiteId::all(asking).collect(), &mut LookupMap::default())
     };
     // k = 2: alone three requests cost 9. k = 3: alone three cost 18; all four explored cost 36 at most.
     assert_eq!([dearest("maekawa", 3, 3), dearest("maekawa:deadlock=fail", 3, 3)], [9, 11]);

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use meshlock_testing::{BoundedChild, needs_program, needs_root, skip};
+use meshlock_testing::{BoundedChild, Loopback, needs_program, needs_root, skip};
 use rustix::process::{Pid, test_kill_process};
 
 use crate::site::meshlock;
@@ -32,17 +32,14 @@ static MADE: AtomicU32 = AtomicU32::new(0);
 /// The network of one test.
 pub(crate) enum Network {
     /// Loopback addresses that no other test uses.
-    Loopback { second: u8, third: u8, before: u8 },
+    Loopback(Loopback),
     /// A namespace for each site.
     Cuttable(Namespaces),
 }
 
 impl Network {
     pub(crate) fn loopback() -> Self {
-        // Processes that run at the same time differ in their lowest bits, and one has few networks.
-        let [.., second, third] = std::process::id().to_be_bytes();
-        let networks = u8::try_from(MADE.fetch_add(1, Ordering::Relaxed)).unwrap();
-        Network::Loopback { second, third, before: networks.checked_mul(8).unwrap() }
+        Network::Loopback(Loopback::new())
     }
 
     /// Creates namespaces; `None` if that is not possible, and the test is skipped.
@@ -64,9 +61,8 @@ impl Network {
     }
 
     pub(crate) fn address(&self, site: usize) -> SocketAddr {
-        let last = u8::try_from(site + 1).unwrap();
         let ip = match self {
-            Network::Loopback { second, third, before } => Ipv4Addr::new(127, *second, *third, before + last),
+            Network::Loopback(network) => network.address(site),
             Network::Cuttable(_) => inner_address(site),
         };
         SocketAddr::from((ip, PORT))

@@ -8,7 +8,7 @@ use meshlock_cluster::cause::Cause;
 use meshlock_cluster::table::{Session, Wait};
 use meshlock_host::Listener;
 use meshlock_host::front::{AcquireEvent, AcquireParams, Acquisition, Ended, Observer, Owner};
-use meshlock_testing::{WITHIN, eventually};
+use meshlock_testing::{Loopback, WITHIN, eventually};
 
 /// Sites in this process, over real connections, each with the versions that it speaks and a disk.
 struct Sites {
@@ -20,10 +20,9 @@ struct Sites {
 
 impl Sites {
     fn start(versions: &[u16]) -> Self {
-        // Loopback addresses that no other process of these tests uses.
-        let [high, low, ..] = std::process::id().to_le_bytes();
+        let network = Loopback::new();
         let book =
-            (0..versions.len()).map(|at| (format!("site-{at}"), format!("127.{high}.{low}.{}:7400", at + 1)));
+            (0..versions.len()).map(|at| (format!("site-{at}"), format!("{}:7400", network.address(at))));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let data = tempfile::tempdir().unwrap();
         let mut sites = Sites { book: book.collect(), data, running: Vec::new(), runtime };

@@ -24,8 +24,6 @@ mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use serde::{Deserialize, Serialize};
-
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
 use crate::time::{Span, Time};
@@ -41,7 +39,7 @@ const RESEND_WINDOW: usize = 256;
 const ACK_EVERY: u64 = 64;
 
 /// The timeouts of links, the same for all links of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkTimeouts {
     /// Maximum time that an acknowledgement waits for a message to travel with.
     pub ack_within: Span,

@@ -69,13 +69,13 @@ impl Saved {
 }
 
 /// Encodes a view as the log carries it.
-pub(super) fn encode(view: &View) -> Vec<u8> {
+pub fn encode(view: &View) -> Vec<u8> {
     postcard::to_stdvec(view).expect("a view is plain data")
 }
 
 /// Returns the view after `view`, if the entry has one that is valid: a view follows only on the one before it, under
 /// the same terms.
-pub(super) fn follow(view: &View, data: &[u8]) -> Option<View> {
+pub fn follow(view: &View, data: &[u8]) -> Option<View> {
     let next = Some(data)
         .filter(|data| !data.is_empty())
         .and_then(|data| postcard::from_bytes::<View>(data).ok())?;
@@ -118,7 +118,7 @@ pub struct Registrations {
 }
 
 /// One write to the disk.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DiskWrite {
     /// The identity of the cluster, written at the first start.
     Founding(Founding),
@@ -136,7 +136,7 @@ pub enum DiskWrite {
 }
 
 /// The contents of a site's disk.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
     /// The identity of the cluster; `None` before the first start.
     pub founding: Option<Founding>,

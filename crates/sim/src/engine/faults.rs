@@ -1,7 +1,6 @@
 //! Failures inside a run: who is down, what is cut off, who knows.
 
-use meshlock_protocol::{Algorithm, Info, Outbox, SiteId, SiteSet};
-use rustc_hash::FxHashMap;
+use meshlock_protocol::{Algorithm, Info, LookupMap, Outbox, SiteId, SiteSet};
 
 use super::Simulation;
 use super::core::{Core, HostEvent, ProcessState, Schedule};
@@ -27,8 +26,8 @@ pub(super) struct FaultState {
     splits: u64,
     /// For each site a number; the difference between those of two sites changes with every split between them.
     cuts: Vec<u64>,
-    /// The last incarnation of a peer that a site knows to be over. Looked up, never iterated.
-    over: FxHashMap<(SiteId, SiteId), u32>,
+    /// The last incarnation of a peer that a site knows to be over.
+    over: LookupMap<(SiteId, SiteId), u32>,
     down: SiteSet,
     /// The number of repairs, of what failed at random, that are still to come.
     pub(super) repairs: usize,
@@ -40,7 +39,7 @@ impl FaultState {
             away: SiteSet::new(),
             splits: 0,
             cuts: vec![0; sites],
-            over: FxHashMap::default(),
+            over: LookupMap::default(),
             down: SiteSet::new(),
             repairs: 0,
         }

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_version_older_and_one_newer_are_served_and_no_other() {
+    fn older_versions_down_to_the_lowest_and_all_newer_ones_are_served() {
         let versions = [1, 2, 3, 4, u16::MAX].map(common_version);
         assert_eq!(versions, [None, Some(2), Some(3), Some(3), Some(3)]);
     }

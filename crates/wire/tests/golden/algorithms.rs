@@ -3,22 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
 use meshlock_protocol::Numbered;
+use meshlock_protocol::SiteId;
+use meshlock_protocol::algorithms::singhal_heuristic::{self, Number, Trail};
 use meshlock_protocol::registry::AnyMessage;
 
-use super::{ADD, hex};
+use super::{ADD, MESSAGE_ADVICE, bytes, covers, hex, label};
 
 fn file() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/algorithms.txt")
-}
-
-fn bytes(hex: &str) -> Vec<u8> {
-    let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("two digits");
-    (0..hex.len()).step_by(2).map(byte).collect()
 }
 
 /// Each kind of message of each algorithm: its name, and the numbers of algorithm and message.
@@ -56,32 +52,80 @@ fn sample(algorithm: u32, message: u32) -> AnyMessage {
         .2
 }
 
+/// Messages that contain another enum, one for each of its variants.
+fn nested() -> Vec<(String, AnyMessage)> {
+    let number = |incarnation, count| Number { incarnation, count };
+    let trails = [
+        Trail::Unknown,
+        Trail::Held { passes: 4 },
+        Trail::Sent { passes: 4, to: SiteId::new(2), number: number(5, 8) },
+        Trail::Cut { passes: 4 },
+    ];
+    let answer = |trail| {
+        let (round, number) = (number(1, 3), number(7, 6));
+        let message = singhal_heuristic::Message::Answer { round, trail, number, waiting: true };
+        (
+            format!("SinghalHeuristic::Answer with {}", label("Trail", &trail)),
+            AnyMessage::SinghalHeuristic(message),
+        )
+    };
+    let messages = trails.map(answer).to_vec();
+    let trails = messages.iter().filter_map(|(name, _)| name.strip_prefix("SinghalHeuristic::Answer with "));
+    covers::<Trail>("Trail", trails);
+    messages
+}
+
+/// The line of a message.
+fn line(name: &str, message: &AnyMessage) -> String {
+    let bytes = postcard::to_stdvec(message).expect("plain data");
+    format!("{name} = {} # {}\n", hex(&bytes), message.printed())
+}
+
 #[test]
 fn every_message_of_every_algorithm_has_its_bytes() {
     let text = fs::read_to_string(file()).unwrap_or_default();
     let golden: BTreeMap<&str, &str> =
         text.lines().map(|line| line.split_once(" = ").expect("a name and its bytes")).collect();
     let mut added = String::new();
+    let mut names = BTreeSet::new();
     for (name, algorithm, number) in kinds() {
-        let Some(line) = golden.get(name.as_str()) else {
-            let message = sample(algorithm, number);
-            let bytes = postcard::to_stdvec(&message).expect("plain data");
-            writeln!(added, "{name} = {} # {}", hex(&bytes), message.printed()).expect("a string takes all");
-            continue;
-        };
-        let (then, says) = line.split_once(" # ").expect("bytes, and what they say");
-        let then = bytes(then);
-        let message: AnyMessage = postcard::from_bytes(&then).expect("it is still read");
-        let again = postcard::to_stdvec(&message).expect("plain data");
-        assert_eq!(
-            (message.printed().as_str(), &again),
-            (says, &then),
-            "the bytes of {name} mean something else now. Sites of yesterday would misread them. Leave this kind as it was and add a \
-             new one with a number of its own, told only from a new version on: see docs/compatibility.md"
-        );
+        match golden.get(name.as_str()) {
+            Some(line) => compare(&name, line),
+            None => added += &line(&name, &sample(algorithm, number)),
+        }
+        names.insert(name);
+    }
+    for (name, message) in nested() {
+        match golden.get(name.as_str()) {
+            Some(then) => {
+                let now = line(&name, &message);
+                assert_eq!(format!("{name} = {then}\n"), now, "{name} has changed. {MESSAGE_ADVICE}");
+                compare(&name, then);
+            }
+            None => added += &line(&name, &message),
+        }
+        names.insert(name);
     }
     if !added.is_empty() && std::env::var_os(ADD).is_some() {
         return fs::write(file(), format!("{text}{added}")).expect("the file can be written");
     }
     assert_eq!(added, "", "these kinds have no line; add them with {ADD}=1");
+    for name in golden.keys() {
+        assert!(names.contains(*name), "{name} is no kind any more, and is still said. {MESSAGE_ADVICE}");
+    }
+}
+
+/// Checks that the bytes of a golden line say what they said, and would be written again.
+fn compare(name: &str, line: &str) {
+    let (then, says) = line.split_once(" # ").expect("bytes, and what they say");
+    let read = postcard::from_bytes::<AnyMessage>(&bytes(then));
+    let message = read.unwrap_or_else(|error| {
+        panic!("the bytes of {name} are not read any more: {error}. {MESSAGE_ADVICE}")
+    });
+    let again = hex(&postcard::to_stdvec(&message).expect("plain data"));
+    assert_eq!(
+        (message.printed().as_str(), again.as_str()),
+        (says, then),
+        "the bytes of {name} mean something else now. {MESSAGE_ADVICE}"
+    );
 }

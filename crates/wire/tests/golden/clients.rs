@@ -4,11 +4,14 @@ use meshlock_cluster::node::{Standing, TraceEvent, TraceLine};
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::{Drift, Span, Time};
 use meshlock_wire::clients::{
-    Contact, HeldEntry, LossKind, RefusalKind, Status, ToClient, ToNode, VERSIONS, put_to_client, put_to_node,
+    Contact, HeldEntry, LossKind, RefusalKind, Status, ToClient, ToNode, VERSIONS, put_to_client,
+    put_to_node, take_to_client, take_to_node,
 };
 
-use super::samples::{cut_off, epoch, fence, queue, rules, site, site_locks, view};
-use super::{Sample, compare, covers};
+use super::samples::{
+    cut_off, epoch, fence, queue, rules, rules_of_different_permits, site, site_locks, view,
+};
+use super::{MESSAGE_ADVICE, Sample, compare, covers, label};
 
 fn at(millis: u64) -> Time {
     Time::from_micros(millis * 1000)
@@ -17,27 +20,28 @@ fn at(millis: u64) -> Time {
 fn to_node() -> Vec<(String, ToNode)> {
     let lock = || "jobs".parse().expect("a name");
     let acquire = |wait, permits| ToNode::Acquire { tag: 1, lock: lock(), wait, permits };
-    let named = [
-        ("ToNode::Hello", ToNode::Hello { version: 3, who: "backup.sh".parse().expect("a label") }),
-        ("ToNode::Ping", ToNode::Ping(300)),
-        ("ToNode::Acquire", acquire(Wait::Forever, None)),
-        ("ToNode::Acquire of permits", acquire(Wait::Forever, Some(3))),
-        ("Wait::Forever", acquire(Wait::Forever, None)),
-        ("Wait::Within", acquire(Wait::Within(Span::from_millis(30_000)), None)),
-        ("Wait::Try", acquire(Wait::Try, None)),
-        ("ToNode::Cancel", ToNode::Cancel(1)),
-        ("ToNode::Release", ToNode::Release(1)),
-        ("ToNode::Guard", ToNode::Guard { group: 1234 }),
-        ("ToNode::Queue", ToNode::Queue { tag: 2, lock: lock() }),
-        ("ToNode::Status", ToNode::Status { tag: 2 }),
-        ("ToNode::Break", ToNode::Break { tag: 2, lock: lock() }),
-        ("ToNode::SetRules", ToNode::SetRules { tag: 2, rules: rules() }),
-        ("ToNode::Locks", ToNode::Locks { tag: 2 }),
-        ("ToNode::Remove", ToNode::Remove { tag: 2, site: site("b") }),
-        ("ToNode::Leave", ToNode::Leave { tag: 2 }),
-        ("ToNode::Watch", ToNode::Watch { tag: 2, pattern: "pool/*".to_owned(), states: true }),
+    let messages = [
+        ("", ToNode::Hello { version: 3, who: "backup.sh".parse().expect("a label") }),
+        ("", ToNode::Ping(300)),
+        ("", acquire(Wait::Forever, None)),
+        (" of permits", acquire(Wait::Forever, Some(3))),
+        ("", ToNode::Cancel(1)),
+        ("", ToNode::Release(1)),
+        ("", ToNode::Guard { group: 1234 }),
+        ("", ToNode::Queue { tag: 2, lock: lock() }),
+        ("", ToNode::Status { tag: 2 }),
+        ("", ToNode::Break { tag: 2, lock: lock() }),
+        ("", ToNode::SetRules { tag: 2, rules: rules() }),
+        (" with permits for one site", ToNode::SetRules { tag: 2, rules: rules_of_different_permits() }),
+        ("", ToNode::Locks { tag: 2 }),
+        ("", ToNode::Remove { tag: 2, site: site("b") }),
+        ("", ToNode::Leave { tag: 2 }),
+        ("", ToNode::Watch { tag: 2, pattern: "pool/*".to_owned(), states: true }),
     ];
-    named.map(|(name, message)| (name.to_owned(), message)).to_vec()
+    let waits = [Wait::Forever, Wait::Within(Span::from_millis(30_000)), Wait::Try];
+    let messages = messages.map(|(more, message)| (format!("{}{more}", label("ToNode", &message)), message));
+    let waits = waits.map(|wait| (label("Wait", &wait), acquire(wait, None)));
+    messages.into_iter().chain(waits).collect()
 }
 
 fn status() -> Status {
@@ -61,44 +65,44 @@ fn status() -> Status {
     }
 }
 
-const LOSSES: [(&str, LossKind); 6] = [
-    ("Unknown", LossKind::Unknown),
-    ("LeaseEnd", LossKind::LeaseEnd),
-    ("Broken", LossKind::Broken),
-    ("Excluded", LossKind::Excluded),
-    ("Leaving", LossKind::Leaving),
-    ("Failed", LossKind::Failed),
+const LOSSES: [LossKind; 6] = [
+    LossKind::Unknown,
+    LossKind::LeaseEnd,
+    LossKind::Broken,
+    LossKind::Excluded,
+    LossKind::Leaving,
+    LossKind::Failed,
 ];
 
-const REFUSALS: [(&str, RefusalKind); 11] = [
-    ("Other", RefusalKind::Other),
-    ("Denied", RefusalKind::Denied),
-    ("TooFast", RefusalKind::TooFast),
-    ("Permits", RefusalKind::Permits),
-    ("Leaving", RefusalKind::Leaving),
-    ("TooManyLocks", RefusalKind::TooManyLocks),
-    ("MakingRoom", RefusalKind::MakingRoom),
-    ("TooManyOpen", RefusalKind::TooManyOpen),
-    ("Failed", RefusalKind::Failed),
-    ("BadRequest", RefusalKind::BadRequest),
-    ("Version", RefusalKind::Version),
+const REFUSALS: [RefusalKind; 11] = [
+    RefusalKind::Other,
+    RefusalKind::Denied,
+    RefusalKind::TooFast,
+    RefusalKind::Permits,
+    RefusalKind::Leaving,
+    RefusalKind::TooManyLocks,
+    RefusalKind::MakingRoom,
+    RefusalKind::TooManyOpen,
+    RefusalKind::Failed,
+    RefusalKind::BadRequest,
+    RefusalKind::Version,
 ];
 
-fn events() -> [(&'static str, TraceEvent); 11] {
+fn events() -> [TraceEvent; 11] {
     let who = || Some("backup.sh".parse().expect("a label"));
     let message = || "Request".to_owned();
     [
-        ("Waits", TraceEvent::Waits { client: 1, who: who() }),
-        ("Holds", TraceEvent::Holds { client: 1, who: who(), fence: fence() }),
-        ("Request", TraceEvent::Request { client: 1, who: None }),
-        ("Cancel", TraceEvent::Cancel { client: 1 }),
-        ("Enter", TraceEvent::Enter { client: 1, who: None, fence: fence() }),
-        ("Release", TraceEvent::Release { client: 1 }),
-        ("Send", TraceEvent::Send { to: site("b"), number: 5, message: message() }),
-        ("Receive", TraceEvent::Receive { from: site("b"), number: 5, message: message() }),
-        ("View", TraceEvent::View { members: vec![site("a"), site("b")] }),
-        ("Fail", TraceEvent::Fail),
-        ("Recover", TraceEvent::Recover),
+        TraceEvent::Waits { client: 1, who: who() },
+        TraceEvent::Holds { client: 1, who: who(), fence: fence() },
+        TraceEvent::Request { client: 1, who: None },
+        TraceEvent::Cancel { client: 1 },
+        TraceEvent::Enter { client: 1, who: None, fence: fence() },
+        TraceEvent::Release { client: 1 },
+        TraceEvent::Send { to: site("b"), number: 5, message: message() },
+        TraceEvent::Receive { from: site("b"), number: 5, message: message() },
+        TraceEvent::View { members: vec![site("a"), site("b")] },
+        TraceEvent::Fail,
+        TraceEvent::Recover,
     ]
 }
 
@@ -121,59 +125,83 @@ fn to_client() -> Vec<(String, ToClient)> {
     let lost = |why| ToClient::Lost { tag: 1, act_by: at(5), why };
     let refused = |kind| ToClient::Refused { tag: 1, kind, why: "no".to_owned() };
     let margin = Span::from_millis(500);
-    let named = [
-        ("ToClient::Welcome", welcome(None)),
-        ("ToClient::Welcome over a network", welcome(Some(contact))),
-        ("ToClient::Pong", ToClient::Pong { tag: 300, time: at(4) }),
-        (
-            "ToClient::Granted",
-            ToClient::Granted { tag: 1, fence: 7, slot: Some(2), lease_end: at(5), margin },
-        ),
-        ("ToClient::Extended", ToClient::Extended { lease_end: at(5) }),
-        ("ToClient::Lost", lost(LossKind::Broken)),
-        ("ToClient::LostV2", ToClient::LostV2 { tag: 1, act_by: at(5) }),
-        ("ToClient::Released", ToClient::Released(1)),
-        ("ToClient::Cancelled", ToClient::Cancelled(1)),
-        ("ToClient::TimedOut", ToClient::TimedOut(1)),
-        ("ToClient::Busy", ToClient::Busy(1)),
-        ("ToClient::Refused", refused(RefusalKind::Denied)),
-        ("ToClient::RefusedV2", ToClient::RefusedV2 { tag: 1, why: "no".to_owned() }),
-        ("ToClient::Queue", ToClient::Queue { tag: 2, queue: queue() }),
-        ("ToClient::Status", ToClient::Status { tag: 2, status: Box::new(status()) }),
-        ("ToClient::Broken", ToClient::Broken { tag: 2, cut_off: vec![cut_off()], missing: vec![site("b")] }),
-        ("ToClient::RulesSet", ToClient::RulesSet { tag: 2, epoch: 4 }),
-        ("ToClient::Locks", ToClient::Locks { tag: 2, sites: vec![site_locks()], missing: vec![] }),
-        ("ToClient::Leaves", ToClient::Leaves { tag: 2, leaves: true }),
-        ("ToClient::Left", ToClient::Left(2)),
-        ("ToClient::Traced", traced(TraceEvent::Fail)),
+    let messages = [
+        ("", welcome(None)),
+        (" over a network", welcome(Some(contact))),
+        ("", ToClient::Pong { tag: 300, time: at(4) }),
+        ("", ToClient::Granted { tag: 1, fence: 7, slot: Some(2), lease_end: at(5), margin }),
+        ("", ToClient::Extended { lease_end: at(5) }),
+        ("", lost(LossKind::Broken)),
+        ("", ToClient::LostV2 { tag: 1, act_by: at(5) }),
+        ("", ToClient::Released(1)),
+        ("", ToClient::Cancelled(1)),
+        ("", ToClient::TimedOut(1)),
+        ("", ToClient::Busy(1)),
+        ("", refused(RefusalKind::Denied)),
+        ("", ToClient::RefusedV2 { tag: 1, why: "no".to_owned() }),
+        ("", ToClient::Queue { tag: 2, queue: queue() }),
+        ("", ToClient::Status { tag: 2, status: Box::new(status()) }),
+        ("", ToClient::Broken { tag: 2, cut_off: vec![cut_off()], missing: vec![site("b")] }),
+        ("", ToClient::RulesSet { tag: 2, epoch: 4 }),
+        ("", ToClient::Locks { tag: 2, sites: vec![site_locks()], missing: vec![] }),
+        ("", ToClient::Leaves { tag: 2, leaves: true }),
+        ("", ToClient::Left(2)),
+        ("", traced(TraceEvent::Fail)),
     ];
-    let named = named.map(|(name, message)| (name.to_owned(), message));
-    let losses = LOSSES.map(|(name, kind)| (format!("LossKind::{name}"), lost(kind)));
-    let refusals = REFUSALS.map(|(name, kind)| (format!("RefusalKind::{name}"), refused(kind)));
-    let events = events().map(|(name, event)| (format!("TraceEvent::{name}"), traced(event)));
-    named.into_iter().chain(losses).chain(refusals).chain(events).collect()
+    let messages =
+        messages.map(|(more, message)| (format!("{}{more}", label("ToClient", &message)), message));
+    let losses = LOSSES.map(|kind| (label("LossKind", &kind), lost(kind)));
+    let refusals = REFUSALS.map(|kind| (label("RefusalKind", &kind), refused(kind)));
+    let events = events().map(|event| (label("TraceEvent", &event), traced(event)));
+    messages.into_iter().chain(losses).chain(refusals).chain(events).collect()
+}
+
+/// What a client of today makes of a message in this version: version 2 says no reasons.
+fn meaning(message: &ToClient, version: u16) -> ToClient {
+    match message.clone() {
+        ToClient::Lost { tag, act_by, .. } if version == 2 => {
+            ToClient::Lost { tag, act_by, why: LossKind::Unknown }
+        }
+        ToClient::LostV2 { tag, act_by } => ToClient::Lost { tag, act_by, why: LossKind::Unknown },
+        ToClient::Refused { tag, why, .. } if version == 2 => {
+            ToClient::Refused { tag, kind: RefusalKind::Other, why }
+        }
+        ToClient::RefusedV2 { tag, why } => ToClient::Refused { tag, kind: RefusalKind::Other, why },
+        same => same,
+    }
+}
+
+/// A message and the number of bytes that it takes, as the decoders return them.
+fn whole<M>(message: M, bytes: &[u8]) -> Option<(M, usize)> {
+    Some((message, bytes.len()))
 }
 
 #[test]
 fn every_kind_of_message_of_clients_and_nodes_has_its_bytes() {
+    let (to_node, to_client) = (to_node(), to_client());
+    let names = || {
+        to_node.iter().map(|(name, _)| name).chain(to_client.iter().map(|(name, _)| name)).map(String::as_str)
+    };
+    covers::<ToNode>("ToNode", names());
+    covers::<Wait>("Wait", names());
+    covers::<ToClient>("ToClient", names());
+    covers::<LossKind>("LossKind", names());
+    covers::<RefusalKind>("RefusalKind", names());
+    covers::<TraceEvent>("TraceEvent", names());
     let mut samples: Vec<Sample> = Vec::new();
-    for (name, message) in to_node() {
+    for (name, message) in &to_node {
         let mut bytes = Vec::new();
-        put_to_node(&message, &mut bytes);
-        samples.push((name, bytes));
+        put_to_node(message, &mut bytes);
+        let meaning = whole(message.clone(), &bytes);
+        samples.push(Sample::new(name, bytes, meaning, take_to_node));
     }
     for version in VERSIONS.0..=VERSIONS.1 {
-        for (name, message) in to_client() {
+        for (name, message) in &to_client {
             let mut bytes = Vec::new();
-            put_to_client(&message, version, &mut bytes);
-            samples.push((format!("{name} in version {version}"), bytes));
+            put_to_client(message, version, &mut bytes);
+            let meaning = whole(meaning(message, version), &bytes);
+            samples.push(Sample::new(format!("{name} in version {version}"), bytes, meaning, take_to_client));
         }
     }
-    covers::<ToNode>("ToNode", &samples);
-    covers::<Wait>("Wait", &samples);
-    covers::<ToClient>("ToClient", &samples);
-    covers::<LossKind>("LossKind", &samples);
-    covers::<RefusalKind>("RefusalKind", &samples);
-    covers::<TraceEvent>("TraceEvent", &samples);
-    compare("clients.txt", &samples);
+    compare("clients.txt", MESSAGE_ADVICE, &samples);
 }

@@ -1,26 +1,48 @@
 //! What a disk keeps.
 
-use meshlock_cluster::membership::disk::{Ballot, DiskWrite, LogEntry, Registrations, Saved};
-use meshlock_cluster::names::Incarnation;
-use meshlock_wire::disk::encode;
+use std::fmt::Debug;
 
-use super::samples::{founding, site, view};
-use super::{Sample, compare};
+use meshlock_cluster::membership::disk::{self, Ballot, DiskWrite, LogEntry, Registrations, Saved};
+use meshlock_cluster::names::Incarnation;
+use meshlock_cluster::view::View;
+use meshlock_wire::disk::{decode, encode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::samples::{epoch, founding, site, view, view_of_different_permits};
+use super::{DISK_ADVICE, Sample, compare};
+
+fn record<T: Serialize + DeserializeOwned + Clone + PartialEq + Debug + 'static>(
+    name: &str,
+    value: &T,
+) -> Sample {
+    Sample::new(name, encode(value), value.clone(), decode::<T>)
+}
 
 /// Each write, and the records that it makes.
 fn records(write: &DiskWrite) -> Vec<Sample> {
-    let one = |name: &str, bytes| vec![(name.to_owned(), bytes)];
     match write {
-        DiskWrite::Founding(founding) => one("founding", encode(founding)),
-        DiskWrite::Registrations(registrations) => one("registrations", encode(registrations)),
-        DiskWrite::Incarnation(incarnation) => one("incarnation", encode(incarnation)),
-        DiskWrite::Ballot(ballot) => one("ballot", encode(ballot)),
-        DiskWrite::Append(entries) => {
-            entries.iter().flat_map(|entry| one("log entry", encode(entry))).collect()
-        }
-        DiskWrite::Compact(saved) => one("saved state", encode(saved)),
-        DiskWrite::Install(saved) => one("saved state of a leader", encode(saved)),
+        DiskWrite::Founding(founding) => vec![record("founding", founding)],
+        DiskWrite::Registrations(registrations) => vec![record("registrations", registrations)],
+        DiskWrite::Incarnation(incarnation) => vec![record("incarnation", incarnation)],
+        DiskWrite::Ballot(ballot) => vec![record("ballot", ballot)],
+        DiskWrite::Append(entries) => entries.iter().map(|entry| record("log entry", entry)).collect(),
+        DiskWrite::Compact(saved) => vec![record("saved state", saved)],
+        DiskWrite::Install(saved) => vec![record("saved state of a leader", saved)],
     }
+}
+
+/// An entry as voters append it: its data is a view, which follows on the one before it.
+fn entry_of_a_view() -> Sample {
+    let next = view_of_different_permits();
+    let entry = LogEntry { index: 6, term: 3, data: disk::encode(&next) };
+    let read = move |bytes: &[u8]| {
+        let entry: LogEntry = decode(bytes).map_err(|error| format!("{error:?}"))?;
+        let before = View { epoch: epoch(next.epoch.number() - 1), ..next.clone() };
+        let view = disk::follow(&before, &entry.data);
+        if view.as_ref() == Some(&next) { Ok(entry) } else { Err(format!("its view is read as {view:?}")) }
+    };
+    Sample::new("log entry of a view", encode(&entry), entry, read)
 }
 
 #[test]
@@ -36,5 +58,9 @@ fn every_record_on_disk_has_its_bytes() {
         DiskWrite::Compact(saved.clone()),
         DiskWrite::Install(saved),
     ];
-    compare("disk.txt", &writes.iter().flat_map(records).collect::<Vec<_>>());
+    let mut samples: Vec<Sample> = writes.iter().flat_map(records).collect();
+    let saved = Saved { index: 4, term: 2, view: view_of_different_permits() };
+    samples.push(record("saved state with permits for one site", &saved));
+    samples.push(entry_of_a_view());
+    compare("disk.txt", DISK_ADVICE, &samples);
 }

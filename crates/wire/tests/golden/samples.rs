@@ -39,6 +39,18 @@ pub(crate) fn rules() -> RulesText {
     RulesText { rules: vec![("pool/*".to_owned(), Clause::shared("srimani-reddy", 3))], default }
 }
 
+/// Rules whose numbers all differ.
+pub(crate) fn rules_of_different_permits() -> RulesText {
+    let clause =
+        |algorithm: &str, permits, per_site| Clause { algorithm: algorithm.to_owned(), permits, per_site };
+    let default = clause("raymond", 5, 4);
+    RulesText { rules: vec![("pool/*".to_owned(), clause("srimani-reddy", 3, 2))], default }
+}
+
+pub(crate) fn view_of_different_permits() -> View {
+    View { rules: rules_of_different_permits(), rules_version: 6, ..view() }
+}
+
 pub(crate) fn view() -> View {
     View {
         epoch: epoch(3),

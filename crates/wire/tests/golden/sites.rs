@@ -14,29 +14,56 @@ use meshlock_cluster::time::Span;
 use meshlock_protocol::algorithms::central;
 use meshlock_protocol::registry::AnyMessage;
 use meshlock_protocol::{Count, FenceClock};
-use meshlock_wire::sites::{Hello, Introduction, VERSIONS, Versions, encode_packet, greeting, put_packet};
+use meshlock_wire::sites::{
+    Hello, Introduction, VERSIONS, Versions, decode_packet, encode_packet, greeting, put_packet,
+    take_greeting, take_packets,
+};
 
-use super::samples::{cluster, epoch, holder, member, rules, running, site, site_locks, site_queue, view};
-use super::{Sample, compare, covers};
+use super::samples::{
+    cluster, epoch, holder, member, rules, rules_of_different_permits, running, site, site_locks, site_queue,
+    view, view_of_different_permits,
+};
+use super::{MESSAGE_ADVICE, Sample, compare, covers, label};
+
+/// What a kind is called, and a message of it.
+type Named = (String, Content);
 
 fn packet(content: Content) -> Packet {
     Packet { cluster: cluster(), incarnation: Incarnation::new(7), content }
 }
 
-fn link(payload: LinkPayload) -> Content {
-    let body = LinkMessage { epoch: epoch(3), payload };
-    Content::Link { to: Incarnation::new(9), frame: Frame::Data { number: 5, ack: 4, body } }
+fn data(payload: LinkPayload) -> Frame<LinkMessage> {
+    Frame::Data { number: 5, ack: 4, body: LinkMessage { epoch: epoch(3), payload } }
 }
 
-fn lock_message(cause: Option<Cause>) -> Content {
-    link(LinkPayload::Lock(LockMessage {
+fn on_link(frame: Frame<LinkMessage>) -> Content {
+    Content::Link { to: Incarnation::new(9), frame }
+}
+
+fn lock_message(cause: Option<Cause>) -> LinkPayload {
+    LinkPayload::Lock(LockMessage {
         lock: "jobs".parse().expect("a name"),
         from_lane: 0,
         to_lane: 1,
         stamp: FenceClock::new(epoch(3)).stamp(),
         message: AnyMessage::Central(central::Message::Grant { number: Count::default() }),
         cause,
-    }))
+    })
+}
+
+/// A lock's message whose numbers all differ.
+fn lock_message_of_different_numbers() -> LinkPayload {
+    let mut clock = FenceClock::new(epoch(3));
+    clock.enter();
+    clock.enter();
+    LinkPayload::Lock(LockMessage {
+        lock: "jobs".parse().expect("a name"),
+        from_lane: 6,
+        to_lane: 8,
+        stamp: clock.stamp(),
+        message: AnyMessage::Central(central::Message::Grant { number: Count::at(7) }),
+        cause: None,
+    })
 }
 
 fn raft(kind: RaftKind) -> Content {
@@ -61,67 +88,91 @@ fn raft(kind: RaftKind) -> Content {
     })
 }
 
-const KINDS: [(&str, RaftKind); 9] = [
-    ("Append", RaftKind::Append),
-    ("AppendResponse", RaftKind::AppendResponse),
-    ("RequestVote", RaftKind::RequestVote),
-    ("RequestVoteResponse", RaftKind::RequestVoteResponse),
-    ("RequestPreVote", RaftKind::RequestPreVote),
-    ("RequestPreVoteResponse", RaftKind::RequestPreVoteResponse),
-    ("Snapshot", RaftKind::Snapshot),
-    ("Heartbeat", RaftKind::Heartbeat),
-    ("HeartbeatResponse", RaftKind::HeartbeatResponse),
+/// A message of voters whose numbers all differ.
+fn raft_of_different_numbers() -> Content {
+    Content::Raft(RaftMessage {
+        kind: RaftKind::Append,
+        term: 9,
+        log_term: 8,
+        index: 20,
+        entries: vec![LogEntry { index: 21, term: 7, data: vec![1, 2] }],
+        commit: 19,
+        commit_term: 6,
+        snapshot: Some(Box::new(Saved { index: 18, term: 5, view: view_of_different_permits() })),
+        reject: true,
+        reject_hint: 17,
+        context: vec![4],
+    })
+}
+
+const KINDS: [RaftKind; 9] = [
+    RaftKind::Append,
+    RaftKind::AppendResponse,
+    RaftKind::RequestVote,
+    RaftKind::RequestVoteResponse,
+    RaftKind::RequestPreVote,
+    RaftKind::RequestPreVoteResponse,
+    RaftKind::Snapshot,
+    RaftKind::Heartbeat,
+    RaftKind::HeartbeatResponse,
 ];
 
-fn questions() -> Vec<(String, Content)> {
+fn questions() -> Vec<Named> {
     let question = QuestionId { incarnation: Incarnation::new(7), number: 2 };
     let lock = || "jobs".parse().expect("a name");
     let asks = [
-        ("Queue", PeerQuestion::Queue(lock())),
-        ("Break", PeerQuestion::Break(lock())),
-        ("Locks", PeerQuestion::Locks),
-        ("Leave", PeerQuestion::Leave(member())),
+        PeerQuestion::Queue(lock()),
+        PeerQuestion::Break(lock()),
+        PeerQuestion::Locks,
+        PeerQuestion::Leave(member()),
     ];
     let replies = [
-        ("Queue", PeerReply::Queue(site_queue(Standing::Open, running()))),
-        ("Broken", PeerReply::Broken(vec![holder()])),
-        ("Locks", PeerReply::Locks(site_locks())),
-        ("Leaves", PeerReply::Leaves(true)),
+        PeerReply::Queue(site_queue(Standing::Open, running())),
+        PeerReply::Broken(vec![holder()]),
+        PeerReply::Locks(site_locks()),
+        PeerReply::Leaves(true),
     ];
-    let standings = [
-        ("Open", Standing::Open),
-        ("Awaits", Standing::Awaits(vec![site("b")])),
-        ("CannotOpen", Standing::CannotOpen),
-        ("Outside", Standing::Outside),
-    ];
-    let machines =
-        [("Stopped", Machinery::Stopped), ("Running", running()), ("Draining", Machinery::Draining)];
+    let standings =
+        [Standing::Open, Standing::Awaits(vec![site("b")]), Standing::CannotOpen, Standing::Outside];
+    let machines = [Machinery::Stopped, running(), Machinery::Draining];
     let reply = |reply| Content::Reply { question, reply };
     let of_queue = |standing, machines| reply(PeerReply::Queue(site_queue(standing, machines)));
-    let asks = asks.map(|(name, ask)| (format!("Ask::{name}"), Content::Ask { question, ask }));
-    let replies = replies.map(|(name, given)| (format!("Reply::{name}"), reply(given)));
-    let standings = standings
-        .map(|(name, standing)| (format!("Standing::{name}"), of_queue(standing, Machinery::Stopped)));
+    let asks = asks.map(|ask| (label("Ask", &ask), Content::Ask { question, ask }));
+    let replies = replies.map(|given| (label("Reply", &given), reply(given)));
+    let standings =
+        standings.map(|standing| (label("Standing", &standing), of_queue(standing, Machinery::Stopped)));
     let machines =
-        machines.map(|(name, machines)| (format!("Machinery::{name}"), of_queue(Standing::Open, machines)));
+        machines.map(|machines| (label("Machinery", &machines), of_queue(Standing::Open, machines)));
     asks.into_iter().chain(replies).chain(standings).chain(machines).collect()
 }
 
-fn contents() -> Vec<(String, Content)> {
-    let to = Incarnation::new(9);
+fn links() -> Vec<Named> {
     let holding = Holding { lock: "jobs".parse().expect("a name"), slots: vec![None, Some(2)] };
+    let frames = [Frame::Ack { ack: 1 }, data(lock_message(None))];
+    let payloads = [
+        ("", LinkPayload::Census { holdings: vec![holding], last: true }),
+        ("", lock_message(None)),
+        (" with a cause", lock_message(Cause::new(300))),
+        (" of different numbers", lock_message_of_different_numbers()),
+        ("", LinkPayload::Left("jobs".parse().expect("a name"))),
+    ];
+    let frames = frames.map(|frame| (label("Frame", &frame), on_link(frame)));
+    let payloads = payloads.map(|(more, payload)| {
+        let name = label("LinkPayload", &payload);
+        (format!("{name}{more}"), on_link(data(payload)))
+    });
+    frames.into_iter().chain(payloads).collect()
+}
+
+fn contents() -> Vec<Named> {
+    let to = Incarnation::new(9);
     let question = QuestionId { incarnation: to, number: 2 };
-    let named = [
-        ("Content::Raft", raft(RaftKind::Heartbeat)),
-        ("Content::Link", Content::Link { to, frame: Frame::Ack { ack: 300 } }),
-        ("Frame::Ack", Content::Link { to, frame: Frame::Ack { ack: 1 } }),
-        ("Frame::Data", lock_message(None)),
-        ("LinkPayload::Census", link(LinkPayload::Census { holdings: vec![holding], last: true })),
-        ("LinkPayload::Lock", lock_message(None)),
-        ("LinkPayload::Lock with a cause", lock_message(Cause::new(300))),
-        ("LinkPayload::Left", link(LinkPayload::Left("jobs".parse().expect("a name")))),
+    let contents = [
+        ("", raft(RaftKind::Heartbeat)),
+        (" of different numbers", raft_of_different_numbers()),
+        ("", on_link(Frame::Ack { ack: 300 })),
         (
-            "Content::Renew",
+            "",
             Content::Renew {
                 renewal: Renewal::default(),
                 epoch: epoch(3),
@@ -130,68 +181,88 @@ fn contents() -> Vec<(String, Content)> {
                 drained: false,
             },
         ),
+        ("", Content::Granted { to, renewal: Renewal::default(), length: Span::from_millis(5000) }),
         (
-            "Content::Granted",
-            Content::Granted { to, renewal: Renewal::default(), length: Span::from_millis(5000) },
-        ),
-        (
-            "Content::Join",
+            "",
             Content::Join {
                 epoch: epoch(3),
                 reached: vec![member()],
                 address: "b:7400".parse().expect("an address"),
             },
         ),
-        ("Content::TooOld", Content::TooOld { incarnation: to, last: Incarnation::new(10) }),
-        ("Content::Register", Content::Register { disk: to }),
-        ("Content::Registered", Content::Registered { disk: to }),
-        ("Content::Leave", Content::Leave),
-        ("Content::SetRules", Content::SetRules { base: 2, rules: rules() }),
-        ("Content::NotLeader", Content::NotLeader { leader: Some(site("a")) }),
-        ("Content::View", Content::View(view())),
-        ("Content::Ping", Content::Ping),
-        ("Content::Pong", Content::Pong),
-        ("Content::Ask", Content::Ask { question, ask: PeerQuestion::Locks }),
-        ("Content::Reply", Content::Reply { question, reply: PeerReply::Leaves(false) }),
+        ("", Content::TooOld { incarnation: to, last: Incarnation::new(10) }),
+        ("", Content::Register { disk: to }),
+        ("", Content::Registered { disk: to }),
+        ("", Content::Leave),
+        ("", Content::SetRules { base: 2, rules: rules() }),
+        (" with permits for one site", Content::SetRules { base: 2, rules: rules_of_different_permits() }),
+        ("", Content::NotLeader { leader: Some(site("a")) }),
+        ("", Content::View(view())),
+        (" with permits for one site", Content::View(view_of_different_permits())),
+        ("", Content::Ping),
+        ("", Content::Pong),
+        ("", Content::Ask { question, ask: PeerQuestion::Locks }),
+        ("", Content::Reply { question, reply: PeerReply::Leaves(false) }),
     ];
-    let named = named.map(|(name, content)| (name.to_owned(), content));
-    let raft = KINDS.map(|(name, kind)| (format!("Kind::{name}"), raft(kind)));
-    named.into_iter().chain(raft).chain(questions()).collect()
+    let contents = contents.map(|(more, content)| (format!("{}{more}", label("Content", &content)), content));
+    let raft = KINDS.map(|kind| (label("Kind", &kind), raft(kind)));
+    contents.into_iter().chain(links()).chain(raft).chain(questions()).collect()
+}
+
+/// What a packet of this version says: only from version 2 on it carries a cause.
+fn meaning(content: &Content, version: u16) -> Packet {
+    let mut packet = packet(content.clone());
+    if version < 2
+        && let Some(message) = packet.content.lock_message_mut()
+    {
+        message.cause = None;
+    }
+    packet
 }
 
 #[test]
 fn every_kind_of_message_between_sites_has_its_bytes() {
     let contents = contents();
-    let mut samples = Vec::new();
+    let names = || contents.iter().map(|(name, _)| name.as_str());
+    covers::<Content>("Content", names());
+    covers::<LinkPayload>("LinkPayload", names());
+    covers::<Frame<LinkMessage>>("Frame", names());
+    covers::<RaftKind>("Kind", names());
+    covers::<PeerQuestion>("Ask", names());
+    covers::<PeerReply>("Reply", names());
+    covers::<Standing>("Standing", names());
+    covers::<Machinery>("Machinery", names());
+    let mut samples = around();
     for version in VERSIONS.0..=VERSIONS.1 {
-        for (name, content) in &contents {
+        samples.extend(contents.iter().map(|(name, content)| {
             let bytes = encode_packet(&packet(content.clone()), version);
-            samples.push((format!("{name} in version {version}"), bytes));
-        }
+            let decode = move |bytes: &[u8]| decode_packet(bytes, version);
+            Sample::new(format!("{name} in version {version}"), bytes, meaning(content, version), decode)
+        }));
     }
-    covers::<Content>("Content", &samples);
-    covers::<LinkPayload>("LinkPayload", &samples);
-    covers::<Frame<LinkMessage>>("Frame", &samples);
-    covers::<RaftKind>("Kind", &samples);
-    covers::<PeerQuestion>("Ask", &samples);
-    covers::<PeerReply>("Reply", &samples);
-    covers::<Standing>("Standing", &samples);
-    covers::<Machinery>("Machinery", &samples);
-    samples.extend(around());
-    compare("sites.txt", &samples);
+    compare("sites.txt", MESSAGE_ADVICE, &samples);
 }
 
 /// What stands around packets: the greeting, the frame, and what a newcomer is told.
 fn around() -> Vec<Sample> {
     let hello = Hello { from: site("a"), to: site("b"), incarnation: 300 };
+    let greeting = |name: &str, highest| {
+        let bytes = greeting(&hello, Versions::up_to(highest));
+        let decode = |bytes: &[u8]| take_greeting(&mut bytes.to_vec(), Versions::default());
+        Sample::new(name, bytes, Some((hello.clone(), highest)), decode)
+    };
     let mut frame = Vec::new();
     put_packet(&packet(Content::Ping), VERSIONS.1, &mut frame).expect("short");
+    let packets = |bytes: &[u8]| {
+        let (mut packets, mut rest) = (Vec::new(), bytes.to_vec());
+        take_packets(&mut rest, VERSIONS.1, |packet| packets.push(packet)).map(|()| (packets, rest))
+    };
     let sites = vec![(site("a"), Some("a:7400".parse().expect("an address"))), (site("b"), None)];
     let introduction = Introduction { cluster: "prod".parse().expect("a name"), sites };
     vec![
-        ("greeting of versions 1 to 2".to_owned(), greeting(&hello, Versions::up_to(2))),
-        ("greeting of version 1".to_owned(), greeting(&hello, Versions::up_to(1))),
-        ("frame".to_owned(), frame),
-        ("introduction".to_owned(), introduction.frame()),
+        greeting("greeting of versions 1 to 2", 2),
+        greeting("greeting of version 1", 1),
+        Sample::new("frame", frame, (vec![packet(Content::Ping)], Vec::new()), packets),
+        Sample::new("introduction", introduction.frame(), Some(introduction), Introduction::take),
     ]
 }

@@ -4,6 +4,7 @@ mod damage;
 mod directory;
 mod platter;
 mod power;
+mod recorded;
 
 use std::path::Path;
 
