@@ -6,9 +6,7 @@ use meshlock_cluster::links::Frame;
 use meshlock_cluster::membership::disk::{LogEntry, Saved};
 use meshlock_cluster::membership::message::{RaftKind, RaftMessage};
 use meshlock_cluster::names::Incarnation;
-use meshlock_cluster::node::{
-    Content, LinkMessage, LinkPayload, Packet, PeerQuestion, PeerReply, QuestionId, Standing,
-};
+use meshlock_cluster::node::{Content, LinkPayload, Packet, PeerQuestion, PeerReply, QuestionId, Standing};
 use meshlock_cluster::table::{Holding, LockMessage, Machinery};
 use meshlock_cluster::time::Span;
 use meshlock_protocol::algorithms::central;
@@ -23,9 +21,8 @@ fn packet(content: Content) -> Packet {
     Packet { cluster: cluster(), incarnation: Incarnation::new(7), content }
 }
 
-fn link(payload: LinkPayload) -> Content {
-    let body = LinkMessage { epoch: epoch(3), payload };
-    Content::Link { to: Incarnation::new(9), frame: Frame::Data { number: 5, ack: 4, body } }
+fn link(body: LinkPayload) -> Content {
+    Content::Link { to: Incarnation::new(9), frame: Frame::Data { number: 5, ack: 4, epoch: epoch(3), body } }
 }
 
 fn lock_message(cause: Option<Cause>) -> Content {
@@ -171,7 +168,7 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
     }
     covers::<Content>("Content", &samples);
     covers::<LinkPayload>("LinkPayload", &samples);
-    covers::<Frame<LinkMessage>>("Frame", &samples);
+    covers::<Frame<LinkPayload>>("Frame", &samples);
     covers::<RaftKind>("Kind", &samples);
     covers::<PeerQuestion>("Ask", &samples);
     covers::<PeerReply>("Reply", &samples);
