@@ -8,6 +8,9 @@
 //! | `skip.rs` | tests that need root, a program or something of the kernel |
 //!
 //! No wait takes longer than [`WITHIN`]; what comes later panics with a message that says what was waited for.
+//!
+//! This crate isolates waiting by the machine's clock, and forbids every other crate of Meshlock as a dependency, so that the tests of all
+//! of them can use it.
 
 mod command;
 mod lines;
