@@ -10,8 +10,20 @@ use super::coverage::{Coverage, Occurrence};
 use super::event::Event;
 use super::faults::CrashPoint;
 use meshlock_cluster::membership::disk::{Disk, DiskWrite};
-use meshlock_cluster::mutant::{self, Mutant};
 use meshlock_cluster::node::{Node, WriteToken};
+
+/// Returns whether disks keep parts of batches, which is a deliberate bug.
+#[cfg(test)]
+fn keeps_torn_batch() -> bool {
+    use meshlock_cluster::mutant::{self, Mutant};
+    mutant::is_on(Mutant::TornBatchKept)
+}
+
+/// Returns whether disks keep parts of batches: never, in this build.
+#[cfg(not(test))]
+const fn keeps_torn_batch() -> bool {
+    false
+}
 
 /// A site's machine: the process of its node, its disk, its clock.
 pub(super) struct SiteMachine {
@@ -76,7 +88,7 @@ impl SiteMachine {
         }
         if let Some((_, writes)) = lost.front().filter(|(_, writes)| writes.len() > 1 && draw.bool()) {
             coverage.record(Occurrence::BatchTorn);
-            if mutant::is_on(Mutant::TornBatchKept) {
+            if keeps_torn_batch() {
                 self.write(&writes[1..]);
             }
         }

@@ -9,7 +9,7 @@ use super::network::{Sent, Way};
 use super::properties::{CheckResult, sound};
 use super::world::World;
 use meshlock_cluster::links::Frame;
-use meshlock_cluster::node::{Content, Input, LinkMessage, LinkPayload, Packet};
+use meshlock_cluster::node::{Content, Input, LinkPayload, Packet};
 
 impl World {
     /// Sends a packet of a node, encoded as bytes.
@@ -32,12 +32,8 @@ impl World {
 
     fn count_packet(&mut self, packet: &Packet) {
         self.coverage.count(CoverageGroup::Packet, packet.content.kind(), "");
-        let Content::Link { frame: Frame::Data { body: LinkMessage { epoch, payload }, .. }, .. } =
-            &packet.content
-        else {
-            return;
-        };
-        match payload {
+        let Content::Link { frame: Frame::Data { epoch, body, .. }, .. } = &packet.content else { return };
+        match body {
             LinkPayload::Lock(message) => {
                 // The step that sent it may have gone on to another view.
                 if let Some(rules) = self.rules.get(epoch) {

@@ -26,6 +26,10 @@ pub mod histogram;
 pub mod lease;
 pub mod links;
 pub mod membership;
+#[cfg(not(any(test, feature = "mutants")))]
+#[expect(unreachable_pub, reason = "the type is public with the feature `mutants` only")]
+mod mutant;
+#[cfg(any(test, feature = "mutants"))]
 pub mod mutant;
 pub mod names;
 pub mod node;

@@ -1,7 +1,8 @@
 //! Small deliberate bugs in the machines, which the tests must catch: a test that never failed proves nothing.
 //!
-//! Each is one short line that asks [`is_on`]. Without the feature `mutants`, which only tests enable, the answer is a
-//! constant `false` and the compiler removes the line. With it, `with` switches one bug on for the calling thread.
+//! Each is one short line that asks [`is_on`]. Without the feature `mutants`, which only tests enable, this module is
+//! private, the answer is a constant `false` and the compiler removes the line. With it, `with` switches one bug on for
+//! the calling thread.
 
 /// One deliberate mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,8 @@ pub enum Mutant {
     LapseKeepsLocks,
     /// The locks of a client whose session has ended stay with it.
     GoneClientKeepsLocks,
-    /// A disk keeps a part of a batch that it did not complete.
+    /// A disk keeps a part of a batch that it did not complete. The disk is a simulated one.
+    #[cfg(any(test, feature = "mutants"))]
     TornBatchKept,
     /// Every grant of every lock has the same fence.
     FenceStuck,
@@ -78,7 +80,7 @@ impl Mutant {
 /// Returns whether the bug is switched on: never, in this build.
 #[cfg(not(any(test, feature = "mutants")))]
 #[inline]
-pub const fn is_on(_: Mutant) -> bool {
+pub(crate) const fn is_on(_: Mutant) -> bool {
     false
 }
 

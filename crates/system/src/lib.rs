@@ -1,5 +1,8 @@
 //! What nodes and clients need of the operating system: the clock that leases are counted on, alarms on it, and killing process
-//! groups. It needs no async runtime.
+//! groups.
+//!
+//! This crate isolates the clock of leases, which the pure crates must not read, and forbids an async runtime, which clients
+//! do without.
 
 #![allow(
     missing_docs,

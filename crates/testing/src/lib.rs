@@ -12,6 +12,9 @@
 //!
 //! No wait takes longer than [`WITHIN`], and no whole test longer than [`TEST_LIMIT`]; what comes later panics with a message that says
 //! what was waited for.
+//!
+//! This crate isolates waiting by the machine's clock, and forbids every other crate of Meshlock as a dependency, so that the tests of all
+//! of them can use it.
 
 mod alone;
 mod bounded;

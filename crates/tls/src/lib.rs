@@ -2,6 +2,9 @@
 //!
 //! A cluster has its own certificate authority ([`ca`]); certificates of any other authority are refused. Both sides show a certificate,
 //! over TLS 1.3 and nothing older. The name in it ([`Bearer`]) is the site's or the client's name; the network address does not matter.
+//!
+//! This crate isolates `rustls-webpki` and `rcgen`: no other crate depends on them, so who is trusted is decided here alone. It forbids
+//! an async runtime, which clients do without.
 
 #![allow(
     missing_docs,

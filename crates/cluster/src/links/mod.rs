@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
 use crate::time::{Span, Time};
-use meshlock_protocol::numbered;
+use meshlock_protocol::{Epoch, numbered};
 
 /// Maximum number of messages that wait for acknowledgement before a link breaks.
 pub(crate) const MAX_UNACKNOWLEDGED: usize = 1 << 14;
@@ -57,6 +57,8 @@ pub enum Frame<B> {
         number: u64,
         /// All messages of the other direction up to this number have been delivered.
         ack: u64,
+        /// The view that the message belongs to.
+        epoch: Epoch,
         body: B,
     },
     /// An acknowledgement alone.
@@ -67,7 +69,7 @@ pub enum Frame<B> {
 }
 
 numbered! { Frame<B> {
-    0 => Data { number, ack, body },
+    0 => Data { number, ack, epoch, body },
     1 => Ack { ack },
 } }
 
@@ -96,8 +98,8 @@ pub(crate) struct Links<B> {
 #[derive(Clone, Debug)]
 struct Link<B> {
     peer: Member,
-    /// Messages that are sent and not acknowledged, with the time when each was first sent.
-    unacknowledged: VecDeque<(Time, B)>,
+    /// Messages that are sent and not acknowledged.
+    unacknowledged: VecDeque<Unacknowledged<B>>,
     /// The number of the first unacknowledged message.
     first: u64,
     /// When messages are sent again next, and how many times in a row they were.
@@ -108,6 +110,14 @@ struct Link<B> {
     /// The value of `delivered` that the peer was last told.
     told: u64,
     ack_due: Option<Time>,
+}
+
+#[derive(Clone, Debug)]
+struct Unacknowledged<B> {
+    /// When it was first sent.
+    since: Time,
+    epoch: Epoch,
+    body: B,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -122,8 +132,8 @@ impl<B: Clone> Links<B> {
         Links { timeouts, peers: BTreeMap::new() }
     }
 
-    /// Sends `body` to `to`. Nothing is sent to an incarnation that is older than the known one.
-    pub(crate) fn send(&mut self, to: &Member, body: B, now: Time, out: &mut Outgoing<B>) {
+    /// Sends a message of the view `epoch` to `to`. Nothing is sent to an incarnation that is older than the known one.
+    pub(crate) fn send(&mut self, to: &Member, epoch: Epoch, body: B, now: Time, out: &mut Outgoing<B>) {
         let timeouts = self.timeouts;
         let Some(link) = self.link(to) else { return };
         if link.broken {
@@ -137,9 +147,9 @@ impl<B: Clone> Links<B> {
         if link.unacknowledged.is_empty() {
             link.resent = Resent { due: now + timeouts.resend_after, times: 0 };
         }
-        link.unacknowledged.push_back((now, body.clone()));
+        link.unacknowledged.push_back(Unacknowledged { since: now, epoch, body: body.clone() });
         let number = link.first + link.unacknowledged.len() as u64 - 1;
-        out.push((to.clone(), link.data(number, body)));
+        out.push((to.clone(), link.data(number, epoch, body)));
     }
 
     /// Returns the number of the last message that was sent to this incarnation, or 0 if there was none.
@@ -148,32 +158,32 @@ impl<B: Clone> Links<B> {
         link.map_or(0, |link| link.first + link.unacknowledged.len() as u64 - 1)
     }
 
-    /// Handles a frame from `from`. Returns its message if it is the next in order and `accepts` returns true for it; a
-    /// message that is not accepted now will be sent again.
+    /// Handles a frame from `from`. Returns its message with the epoch if it is the next in order and `accepts` returns
+    /// true for both; a message that is not accepted now will be sent again.
     pub(crate) fn receive(
         &mut self,
         from: &Member,
         frame: Frame<B>,
         now: Time,
-        accepts: impl FnOnce(&B) -> bool,
-    ) -> Result<Option<B>, LinkFault> {
+        accepts: impl FnOnce(Epoch, &B) -> bool,
+    ) -> Result<Option<(Epoch, B)>, LinkFault> {
         let (timeouts, careless) = (self.timeouts, mutant::is_on(Mutant::ReconnectDropsOne));
         let Some(link) = self.link(from) else { return Ok(None) };
         let (Frame::Data { ack, .. } | Frame::Ack { ack }) = frame;
         link.on_ack(ack, now, timeouts)?;
-        let Frame::Data { number, body, .. } = frame else { return Ok(None) };
+        let Frame::Data { number, epoch, body, .. } = frame else { return Ok(None) };
         if number <= link.delivered {
             // The peer does not know that this message has arrived: acknowledge it now.
             link.ack_due = Some(now);
             return Ok(None);
         }
-        if number > link.delivered + 1 && !careless || !accepts(&body) {
+        if number > link.delivered + 1 && !careless || !accepts(epoch, &body) {
             return Ok(None);
         }
         link.delivered = number;
         let soon = if link.delivered - link.told >= ACK_EVERY { now } else { now + timeouts.ack_within };
         link.ack_due = Some(link.ack_due.map_or(soon, |due| due.min(soon)));
-        Ok(Some(body))
+        Ok(Some((epoch, body)))
     }
 
     /// Reacts to a new connection to `site`: everything that it may have missed is sent again.
@@ -216,7 +226,8 @@ impl<B: Clone> Links<B> {
     pub(crate) fn unreachable(&self, now: Time) -> impl Iterator<Item = &Member> {
         let overdue = move |link: &&Link<B>| {
             let oldest = link.unacknowledged.front();
-            link.broken || oldest.is_some_and(|(sent, _)| now.since(*sent) >= self.timeouts.unreachable_after)
+            link.broken
+                || oldest.is_some_and(|oldest| now.since(oldest.since) >= self.timeouts.unreachable_after)
         };
         self.peers.values().filter(overdue).map(|link| &link.peer)
     }
@@ -252,10 +263,10 @@ impl<B: Clone> Link<B> {
     }
 
     /// Returns a data frame, which also carries the acknowledgement that is due.
-    fn data(&mut self, number: u64, body: B) -> Frame<B> {
+    fn data(&mut self, number: u64, epoch: Epoch, body: B) -> Frame<B> {
         self.told = self.delivered;
         self.ack_due = None;
-        Frame::Data { number, ack: self.delivered, body }
+        Frame::Data { number, ack: self.delivered, epoch, body }
     }
 
     fn on_ack(&mut self, ack: u64, now: Time, timeouts: LinkTimeouts) -> Result<(), LinkFault> {
@@ -276,11 +287,10 @@ impl<B: Clone> Link<B> {
 
     fn resend(&mut self, out: &mut Outgoing<B>) {
         let numbers = self.first..;
-        let again: Vec<(u64, B)> = numbers
-            .zip(self.unacknowledged.iter().take(RESEND_WINDOW).map(|(_, body)| body.clone()))
-            .collect();
-        for (number, body) in again {
-            let frame = self.data(number, body);
+        let again: Vec<(u64, Unacknowledged<B>)> =
+            numbers.zip(self.unacknowledged.iter().take(RESEND_WINDOW).cloned()).collect();
+        for (number, Unacknowledged { epoch, body, .. }) in again {
+            let frame = self.data(number, epoch, body);
             out.push((self.peer.clone(), frame));
         }
     }

@@ -21,25 +21,30 @@ fn links() -> Links<u32> {
     Links::new(TIMEOUTS)
 }
 
+/// The epoch of all messages: links pass it on.
+fn epoch() -> Epoch {
+    Epoch::new(3).unwrap()
+}
+
 fn data(number: u64, ack: u64, body: u32) -> Frame<u32> {
-    Frame::Data { number, ack, body }
+    Frame::Data { number, ack, epoch: epoch(), body }
 }
 
 #[test]
 fn acknowledgements_ride_on_messages_and_come_alone_only_when_there_are_none() {
     let (a, b) = (member("a", 1), member("b", 1));
     let (mut at_a, mut at_b, mut out) = (links(), links(), Vec::new());
-    at_a.send(&b, 7, at(0), &mut out);
+    at_a.send(&b, epoch(), 7, at(0), &mut out);
     assert_eq!(std::mem::take(&mut out), [(b.clone(), data(1, 0, 7))]);
-    assert_eq!(at_b.receive(&a, data(1, 0, 7), at(1), |_| true), Ok(Some(7)));
-    at_b.send(&a, 8, at(2), &mut out);
+    assert_eq!(at_b.receive(&a, data(1, 0, 7), at(1), |_, _| true), Ok(Some((epoch(), 7))));
+    at_b.send(&a, epoch(), 8, at(2), &mut out);
     assert_eq!(std::mem::take(&mut out), [(a.clone(), data(1, 1, 8))]);
     assert_eq!(
         at_b.next_due(),
         Some(at(102)),
         "no acknowledgement is due, only its own message may need resending"
     );
-    assert_eq!(at_a.receive(&b, data(1, 1, 8), at(3), |_| true), Ok(Some(8)));
+    assert_eq!(at_a.receive(&b, data(1, 1, 8), at(3), |_, _| true), Ok(Some((epoch(), 8))));
     assert_eq!(at_a.next_due(), Some(at(23)));
     at_a.on_time(at(23), &mut out);
     assert_eq!(out, [(b, Frame::Ack { ack: 1 })]);
@@ -50,40 +55,40 @@ fn acknowledgements_ride_on_messages_and_come_alone_only_when_there_are_none() {
 fn a_duplicate_is_dropped_and_answered_and_a_gap_waits() {
     let a = member("a", 1);
     let (mut at_b, mut out) = (links(), Vec::new());
-    assert_eq!(at_b.receive(&a, data(2, 0, 8), at(0), |_| true), Ok(None));
-    assert_eq!(at_b.receive(&a, data(1, 0, 7), at(0), |_| true), Ok(Some(7)));
+    assert_eq!(at_b.receive(&a, data(2, 0, 8), at(0), |_, _| true), Ok(None));
+    assert_eq!(at_b.receive(&a, data(1, 0, 7), at(0), |_, _| true), Ok(Some((epoch(), 7))));
     at_b.on_time(at(20), &mut out);
     out.clear();
-    assert_eq!(at_b.receive(&a, data(1, 0, 7), at(30), |_| true), Ok(None));
+    assert_eq!(at_b.receive(&a, data(1, 0, 7), at(30), |_, _| true), Ok(None));
     at_b.on_time(at(30), &mut out);
     assert_eq!(out, [(a.clone(), Frame::Ack { ack: 1 })]);
-    assert_eq!(at_b.receive(&a, data(2, 0, 8), at(31), |_| true), Ok(Some(8)));
+    assert_eq!(at_b.receive(&a, data(2, 0, 8), at(31), |_, _| true), Ok(Some((epoch(), 8))));
 }
 
 #[test]
 fn a_message_that_is_not_accepted_is_not_acknowledged_and_is_sent_again() {
     let a = member("a", 1);
     let mut at_b = links();
-    assert_eq!(at_b.receive(&a, data(1, 0, 7), at(0), |_| false), Ok(None));
+    assert_eq!(at_b.receive(&a, data(1, 0, 7), at(0), |_, _| false), Ok(None));
     assert_eq!(at_b.next_due(), None);
-    assert_eq!(at_b.receive(&a, data(1, 0, 7), at(1), |_| true), Ok(Some(7)));
+    assert_eq!(at_b.receive(&a, data(1, 0, 7), at(1), |_, _| true), Ok(Some((epoch(), 7))));
 }
 
 #[test]
 fn a_newer_incarnation_gets_a_new_link_and_an_older_one_is_ignored() {
     let (old, new) = (member("a", 1), member("a", 2));
     let (mut at_b, mut out) = (links(), Vec::new());
-    assert_eq!(at_b.receive(&old, data(1, 0, 7), at(0), |_| true), Ok(Some(7)));
-    assert_eq!(at_b.receive(&new, data(1, 0, 9), at(0), |_| true), Ok(Some(9)));
-    assert_eq!(at_b.receive(&old, data(2, 0, 8), at(0), |_| true), Ok(None));
-    at_b.send(&old, 1, at(0), &mut out);
+    assert_eq!(at_b.receive(&old, data(1, 0, 7), at(0), |_, _| true), Ok(Some((epoch(), 7))));
+    assert_eq!(at_b.receive(&new, data(1, 0, 9), at(0), |_, _| true), Ok(Some((epoch(), 9))));
+    assert_eq!(at_b.receive(&old, data(2, 0, 8), at(0), |_, _| true), Ok(None));
+    at_b.send(&old, epoch(), 1, at(0), &mut out);
     assert_eq!(out, []);
 }
 
 #[test]
 fn an_acknowledgement_of_a_message_that_was_never_sent_is_refused() {
     let mut at_a = links();
-    let refused = at_a.receive(&member("b", 1), Frame::Ack { ack: 3 }, at(0), |_| true);
+    let refused = at_a.receive(&member("b", 1), Frame::Ack { ack: 3 }, at(0), |_, _| true);
     assert_eq!(refused, Err(LinkFault::AcknowledgesTheFuture { ack: 3, sent: 0 }));
 }
 
@@ -91,10 +96,10 @@ fn an_acknowledgement_of_a_message_that_was_never_sent_is_refused() {
 fn a_peer_is_unreachable_while_its_oldest_message_waits_too_long() {
     let b = member("b", 1);
     let (mut at_a, mut out) = (links(), Vec::new());
-    at_a.send(&b, 7, at(0), &mut out);
+    at_a.send(&b, epoch(), 7, at(0), &mut out);
     assert_eq!(at_a.unreachable(at(999)).count(), 0);
     assert_eq!(at_a.unreachable(at(1000)).collect::<Vec<_>>(), [&b]);
-    assert_eq!(at_a.receive(&b, Frame::Ack { ack: 1 }, at(1001), |_| true), Ok(None));
+    assert_eq!(at_a.receive(&b, Frame::Ack { ack: 1 }, at(1001), |_, _| true), Ok(None));
     assert_eq!(at_a.unreachable(at(5000)).count(), 0);
 }
 
@@ -103,17 +108,17 @@ fn a_link_with_too_many_unacknowledged_messages_breaks_for_good() {
     let b = member("b", 1);
     let (mut at_a, mut out) = (links(), Vec::new());
     for number in 0..=MAX_UNACKNOWLEDGED {
-        at_a.send(&b, u32::try_from(number).unwrap(), at(0), &mut out);
+        at_a.send(&b, epoch(), u32::try_from(number).unwrap(), at(0), &mut out);
     }
     assert_eq!(out.len(), MAX_UNACKNOWLEDGED);
     assert_eq!(at_a.unreachable(at(0)).collect::<Vec<_>>(), [&b]);
-    assert_eq!(at_a.receive(&b, Frame::Ack { ack: 5 }, at(1), |_| true), Ok(None));
+    assert_eq!(at_a.receive(&b, Frame::Ack { ack: 5 }, at(1), |_, _| true), Ok(None));
     assert_eq!(at_a.unreachable(at(1)).collect::<Vec<_>>(), [&b]);
     out.clear();
     at_a.on_connected(&b.site, at(2), &mut out);
     assert_eq!(out, []);
     // Only a new incarnation of the peer gets a new link.
-    at_a.send(&member("b", 2), 1, at(3), &mut out);
+    at_a.send(&member("b", 2), epoch(), 1, at(3), &mut out);
     assert_eq!(out, [(member("b", 2), data(1, 0, 1))]);
 }
 
@@ -128,7 +133,7 @@ fn through_broken_connections(seed: u64, count: u32) -> Vec<u32> {
         let now = at(step * 7);
         match draw.u32(..100) {
             0..30 if next < count => {
-                at_a.send(&b, next, now, &mut out);
+                at_a.send(&b, epoch(), next, now, &mut out);
                 next += 1;
             }
             // The connection breaks: some of what is on its way is lost, and the rest may arrive after what the new
@@ -141,12 +146,12 @@ fn through_broken_connections(seed: u64, count: u32) -> Vec<u32> {
             }
             31..65 => {
                 if let Some(frame) = to_b.pop_front() {
-                    arrived.extend(at_b.receive(&a, frame, now, |_| true).unwrap());
+                    arrived.extend(at_b.receive(&a, frame, now, |_, _| true).unwrap().map(|(_, body)| body));
                 }
             }
             65..95 => {
                 if let Some(frame) = to_a.pop_front() {
-                    at_a.receive(&b, frame, now, |_| true).unwrap();
+                    at_a.receive(&b, frame, now, |_, _| true).unwrap();
                 }
             }
             _ => {

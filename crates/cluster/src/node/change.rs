@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use meshlock_protocol::Epoch;
 
-use super::packet::{LinkMessage, LinkPayload};
+use super::packet::LinkPayload;
 use super::{ClientAnswer, Node, NodeOutput, Note, Purpose, TraceEvent};
 use crate::links::Frame;
 use crate::membership::disk::DiskWrite;
@@ -149,9 +149,7 @@ impl Node {
             for (holdings, last) in pieces(&census) {
                 for member in &others {
                     let payload = LinkPayload::Census { holdings: holdings.to_vec(), last };
-                    self.post(out, |links, now, post| {
-                        links.send(member, LinkMessage { epoch, payload }, now, post);
-                    });
+                    self.post(out, |links, now, post| links.send(member, epoch, payload, now, post));
                 }
             }
             self.change.own = Some(census);
@@ -227,18 +225,18 @@ impl Node {
     }
 
     /// Handles a frame that has arrived on a link.
-    pub(super) fn on_frame(&mut self, from: Member, frame: Frame<LinkMessage>, out: &mut Vec<NodeOutput>) {
+    pub(super) fn on_frame(&mut self, from: Member, frame: Frame<LinkPayload>, out: &mut Vec<NodeOutput>) {
         // Only members of this view have a link, and members of a view that this site will install later.
-        let newer = matches!(&frame, Frame::Data { body, .. } if body.epoch > self.view.epoch);
+        let newer = matches!(&frame, Frame::Data { epoch, .. } if *epoch > self.view.epoch);
         if !self.view.contains(&from) && !newer {
             return;
         }
         let (change, table, epoch) = (&self.change, &self.table, self.view.epoch);
         // What is not accepted now is sent again. What belongs to another view takes no room and must not block the
         // link.
-        let takes = |message: &LinkMessage| match &message.payload {
-            LinkPayload::Lock(of) if message.epoch == epoch && change.open => table.has_room(&of.lock),
-            LinkPayload::Lock(_) | LinkPayload::Left(_) if message.epoch == epoch && !change.open => {
+        let takes = |sent_in: Epoch, payload: &LinkPayload| match payload {
+            LinkPayload::Lock(of) if sent_in == epoch && change.open => table.has_room(&of.lock),
+            LinkPayload::Lock(_) | LinkPayload::Left(_) if sent_in == epoch && !change.open => {
                 change.early_from.get(&from.site).is_none_or(|count| *count < MAX_EARLY)
             }
             LinkPayload::Lock(_) | LinkPayload::Left(_) | LinkPayload::Census { .. } => true,
@@ -248,26 +246,32 @@ impl Node {
         }
         match self.links.receive(&from, frame, self.now, takes) {
             Ok(None) => {}
-            Ok(Some(message)) => self.on_link_message(from, message, out),
+            Ok(Some((sent_in, payload))) => self.on_link_message(from, sent_in, payload, out),
             Err(fault) => Node::misbehaved(from.site, &fault.to_string(), out),
         }
     }
 
-    fn on_link_message(&mut self, from: Member, message: LinkMessage, out: &mut Vec<NodeOutput>) {
+    fn on_link_message(
+        &mut self,
+        from: Member,
+        sent_in: Epoch,
+        payload: LinkPayload,
+        out: &mut Vec<NodeOutput>,
+    ) {
         let epoch = self.view.epoch;
         let careless = mutant::is_on(Mutant::OldEpochAccepted);
-        match message.payload {
+        match payload {
             LinkPayload::Census { holdings, last } => {
-                if message.epoch < epoch {
+                if sent_in < epoch {
                     return;
                 }
                 let site = from.site.clone();
-                match self.change.on_census(from, message.epoch, holdings, last) {
+                match self.change.on_census(from, sent_in, holdings, last) {
                     Ok(()) => self.open_if_census_complete(out),
                     Err(why) => Node::misbehaved(site, why, out),
                 }
             }
-            payload if message.epoch == epoch || careless && message.epoch < epoch => {
+            payload if sent_in == epoch || careless && sent_in < epoch => {
                 if self.change.open {
                     self.on_payload(&from, payload, out);
                 } else {
@@ -278,7 +282,7 @@ impl Node {
             LinkPayload::Lock(_) | LinkPayload::Left(_) => {
                 // Older messages are for machines that have stopped. Nobody can open a newer view before this site has
                 // sent its census.
-                if message.epoch > epoch {
+                if sent_in > epoch {
                     Node::misbehaved(from.site, "sends for machines that cannot run yet", out);
                 }
             }
@@ -315,15 +319,15 @@ impl Node {
                 table::TableOutput::LockEvent(tell) => out.push(NodeOutput::Answer(ClientAnswer::Lock(tell))),
                 table::TableOutput::Send { to, message } => {
                     let member = self.view.members[to].clone();
-                    let message = LinkMessage { epoch, payload: LinkPayload::Lock(message) };
-                    self.post(out, |links, now, post| links.send(&member, message, now, post));
+                    let payload = LinkPayload::Lock(message);
+                    self.post(out, |links, now, post| links.send(&member, epoch, payload, now, post));
                 }
                 table::TableOutput::Trace(step) => self.trace(*step, out),
                 table::TableOutput::Left(lock) => {
                     let others = self.view.members.iter().filter(|member| **member != self.me).cloned();
                     for member in others.collect::<Vec<_>>() {
-                        let message = LinkMessage { epoch, payload: LinkPayload::Left(lock.clone()) };
-                        self.post(out, |links, now, post| links.send(&member, message, now, post));
+                        let payload = LinkPayload::Left(lock.clone());
+                        self.post(out, |links, now, post| links.send(&member, epoch, payload, now, post));
                     }
                 }
                 table::TableOutput::Misbehaved { place, why } => {

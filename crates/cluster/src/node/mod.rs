@@ -50,7 +50,7 @@ pub use clients::{ClientAnswer, ClientCall};
 pub use config::{Checked, Config, ConfigError};
 use leader::{LeaderTiming, Leadership};
 pub use note::Note;
-pub use packet::{Content, LinkMessage, LinkPayload, Packet};
+pub use packet::{Content, LinkPayload, Packet};
 use questions::Questions;
 pub use questions::{CutOff, Overview, PeerQuestion, PeerReply, QuestionId};
 pub use queue::{Age, InLine, LockQueue, SiteLocks, SiteQueue, Standing, Why, line};
@@ -91,7 +91,7 @@ pub struct Node {
     lease: MemberLease,
     /// The end of the lease for which clients have been told that they lost their locks.
     noticed: Option<Time>,
-    links: Links<LinkMessage>,
+    links: Links<LinkPayload>,
     table: LockTable,
     view: View,
     change: ViewChange,
@@ -116,7 +116,7 @@ pub struct Node {
     last_token: WriteToken,
     /// Buffers for the outputs of the table and the links, kept between calls.
     wanted: Vec<table::TableOutput>,
-    posted: Outgoing<LinkMessage>,
+    posted: Outgoing<LinkPayload>,
     /// The link number of the message that is being handled, for traces.
     arrived: u64,
 }

@@ -41,7 +41,7 @@ pub enum Content {
     Link {
         /// The incarnation of the receiver that it is meant for.
         to: Incarnation,
-        frame: Frame<LinkMessage>,
+        frame: Frame<LinkPayload>,
     },
     /// From a member to the leader: renew my lease.
     Renew {
@@ -133,14 +133,7 @@ numbered! { Content {
     15 => Reply { question, reply },
 } }
 
-/// A message on a link, with the view that it belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct LinkMessage {
-    pub epoch: Epoch,
-    pub payload: LinkPayload,
-}
-
-/// The payload of a link message.
+/// A message on a link. Its [`Frame`] says which view it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LinkPayload {
     /// One piece of the census: what the sender's clients hold.
@@ -164,15 +157,17 @@ numbered! { LinkPayload {
 impl Content {
     /// Returns the message of a lock's machine in the packet, if there is one.
     pub fn lock_message(&self) -> Option<&LockMessage> {
-        let Content::Link { frame: Frame::Data { body, .. }, .. } = self else { return None };
-        let LinkPayload::Lock(message) = &body.payload else { return None };
+        let Content::Link { frame: Frame::Data { body: LinkPayload::Lock(message), .. }, .. } = self else {
+            return None;
+        };
         Some(message)
     }
 
     /// Returns the message of a lock's machine in the packet mutably, if there is one.
     pub fn lock_message_mut(&mut self) -> Option<&mut LockMessage> {
-        let Content::Link { frame: Frame::Data { body, .. }, .. } = self else { return None };
-        let LinkPayload::Lock(message) = &mut body.payload else { return None };
+        let Content::Link { frame: Frame::Data { body: LinkPayload::Lock(message), .. }, .. } = self else {
+            return None;
+        };
         Some(message)
     }
 
@@ -181,7 +176,7 @@ impl Content {
         match self {
             Content::Raft(_) => "raft",
             Content::Link { frame: Frame::Ack { .. }, .. } => "link ack",
-            Content::Link { frame: Frame::Data { body, .. }, .. } => match body.payload {
+            Content::Link { frame: Frame::Data { body, .. }, .. } => match body {
                 LinkPayload::Census { .. } => "census",
                 LinkPayload::Lock(_) => "lock message",
                 LinkPayload::Left(_) => "left",

@@ -1,6 +1,6 @@
 //! Sending and receiving packets, and choosing which site to ask.
 
-use super::packet::{Content, LinkMessage, Packet};
+use super::packet::{Content, LinkPayload, Packet};
 use super::{MAX_UNANSWERED, Node, NodeOutput, Note, RulesWanted};
 use crate::links::{Links, Outgoing};
 use crate::membership::message::RaftMessage;
@@ -10,7 +10,7 @@ use crate::rules::Rules;
 use crate::time::Time;
 use crate::view::View;
 
-type Post = Outgoing<LinkMessage>;
+type Post = Outgoing<LinkPayload>;
 
 impl Node {
     /// Sends the periodic requests: a member asks for its lease, another site asks to join.
@@ -206,7 +206,7 @@ impl Node {
     pub(super) fn post(
         &mut self,
         out: &mut Vec<NodeOutput>,
-        act: impl FnOnce(&mut Links<LinkMessage>, Time, &mut Post),
+        act: impl FnOnce(&mut Links<LinkPayload>, Time, &mut Post),
     ) {
         let mut post = std::mem::take(&mut self.posted);
         act(&mut self.links, self.now, &mut post);

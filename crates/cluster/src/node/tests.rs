@@ -310,9 +310,8 @@ fn mangled_packets_end_not(voter: &str) {
     lone.pass(Span::from_millis(2000));
     let (me, epoch) = (lone.node.me().clone(), lone.node.view().epoch);
     let b = Member { site: "b".parse().unwrap(), incarnation: Incarnation::new(1) };
-    let message =
-        |payload| crate::links::Frame::Data { number: 1, ack: 0, body: LinkMessage { epoch, payload } };
-    let link = |payload| Content::Link { to: me.incarnation, frame: message(payload) };
+    let frame = |body| crate::links::Frame::Data { number: 1, ack: 0, epoch, body };
+    let link = |payload| Content::Link { to: me.incarnation, frame: frame(payload) };
     let holding = crate::table::Holding { lock: "jobs".parse().unwrap(), slots: vec![Some(0), None] };
     let question: QuestionId = postcard::from_bytes(&[1, 1]).unwrap();
     let patterns = [

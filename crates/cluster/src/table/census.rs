@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use meshlock_protocol::registry::SiteCall;
 use meshlock_protocol::{Epoch, FenceClock, Holders, SiteId};
 use serde::{Deserialize, Serialize};
 
-use super::lock::{Env, Lane, Lock, MachineCall, Machines};
+use super::lock::{Env, Lane, Lock, MachineInput, Machines};
 use super::{LeaseClock, LocalView, LockTable, TableAlarm, TableOutput};
 use crate::mutant::{self, Mutant};
 use crate::names::LockName;
@@ -153,7 +154,7 @@ impl Lock {
         for lane in 0..announced {
             if self.clients.holds.iter().all(|hold| hold.lane != lane) {
                 match self.machines {
-                    Machines::Running { .. } => self.run(lane, MachineCall::Release, env),
+                    Machines::Running { .. } => self.run(lane, MachineInput::Call(SiteCall::Release), env),
                     Machines::Draining { .. } => self.leave_draining(env),
                     Machines::Stopped => {}
                 }

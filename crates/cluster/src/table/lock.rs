@@ -46,13 +46,10 @@ pub(super) struct Lane {
     pub(super) slot: u32,
 }
 
-/// One call of a machine.
+/// An input of a machine.
 #[derive(Clone, Debug)]
-pub(super) enum MachineCall {
-    Request,
-    Release,
-    ReleaseAndRequest,
-    Wake,
+pub(super) enum MachineInput {
+    Call(SiteCall<'static>),
     Receive(SiteId, AnyMessage),
 }
 
@@ -140,18 +137,18 @@ impl Lock {
             let idle = lanes.iter().position(|lane| lane.site.phase() == Phase::Idle);
             let Some(idle) = idle.filter(|_| asking < self.clients.waiters.len()) else { return };
             env.cause = self.clients.waiters.get(asking).map(|waiter| waiter.cause);
-            self.run(idle, MachineCall::Request, env);
+            self.run(idle, MachineInput::Call(SiteCall::Request), env);
         }
     }
 
-    /// Makes a call of a lane's machine and everything that follows from it at this site.
-    pub(super) fn run(&mut self, lane: usize, call: MachineCall, env: &mut Env<'_>) {
+    /// Passes an input to a lane's machine and does everything that follows from it at this site.
+    pub(super) fn run(&mut self, lane: usize, input: MachineInput, env: &mut Env<'_>) {
         // Messages between machines of this site are queued; mostly there are none, and nothing is allocated.
-        let (mut next, mut work) = (Some((lane, call)), VecDeque::new());
-        while let Some((lane, call)) = next.take().or_else(|| work.pop_front()) {
+        let (mut next, mut work) = (Some((lane, input)), VecDeque::new());
+        while let Some((lane, input)) = next.take().or_else(|| work.pop_front()) {
             let Some(local_view) = env.local_view else { return };
             let Machines::Running { lanes, .. } = &mut self.machines else {
-                if let MachineCall::Receive(from, _) = call {
+                if let MachineInput::Receive(from, _) = input {
                     let (place, _) = Placement::new(env.name, local_view.members).place(from);
                     env.misbehaved(place, "a message for a lock that nobody may enter yet");
                 }
@@ -159,12 +156,9 @@ impl Lock {
             };
             let site = &mut lanes[lane].site;
             let mut outbox = env.outbox.take().unwrap_or_default();
-            match call {
-                MachineCall::Request => site.call(SiteCall::Request, &mut outbox),
-                MachineCall::Release => site.call(SiteCall::Release, &mut outbox),
-                MachineCall::ReleaseAndRequest => site.call(SiteCall::ReleaseAndRequest, &mut outbox),
-                MachineCall::Wake => site.call(SiteCall::Wake, &mut outbox),
-                MachineCall::Receive(from, message) => site.deliver(from, message, &mut outbox),
+            match input {
+                MachineInput::Call(call) => site.call(call, &mut outbox),
+                MachineInput::Receive(from, message) => site.deliver(from, message, &mut outbox),
             }
             for effect in outbox.drain() {
                 self.perform(lane, effect, local_view, env, &mut work);
@@ -179,7 +173,7 @@ impl Lock {
         effect: Effect<AnyMessage>,
         local_view: &LocalView,
         env: &mut Env<'_>,
-        work: &mut VecDeque<(usize, MachineCall)>,
+        work: &mut VecDeque<(usize, MachineInput)>,
     ) {
         match effect {
             Effect::Send { to, message } => {
@@ -187,7 +181,7 @@ impl Lock {
                 let (place, to_lane) = placement.place(to);
                 if place == local_view.me {
                     return work
-                        .push_back((to_lane, MachineCall::Receive(placement.site(place, lane), message)));
+                        .push_back((to_lane, MachineInput::Receive(placement.site(place, lane), message)));
                 }
                 let number = |lane| u32::try_from(lane).expect("fewer lanes than permits");
                 let (from_lane, to_lane) = (number(lane), number(to_lane));
@@ -219,14 +213,14 @@ impl Lock {
         lane: usize,
         slot: u32,
         env: &mut Env<'_>,
-        work: &mut VecDeque<(usize, MachineCall)>,
+        work: &mut VecDeque<(usize, MachineInput)>,
     ) {
         if let Machines::Running { lanes, .. } = &mut self.machines {
             lanes[lane].turns = 0;
             lanes[lane].slot = slot;
         }
         if !self.grant(lane, env) {
-            work.push_back((lane, MachineCall::Release));
+            work.push_back((lane, MachineInput::Call(SiteCall::Release)));
         }
     }
 
@@ -291,11 +285,8 @@ impl Lock {
                 }
                 let next = self.clients.waiters.front().filter(|_| env.may_grant().is_some());
                 let again = next.map(|next| env.cause = Some(next.cause)).is_some();
-                self.run(
-                    lane,
-                    if again { MachineCall::ReleaseAndRequest } else { MachineCall::Release },
-                    env,
-                );
+                let call = if again { SiteCall::ReleaseAndRequest } else { SiteCall::Release };
+                self.run(lane, MachineInput::Call(call), env);
                 self.seek(env);
             }
         }

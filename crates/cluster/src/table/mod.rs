@@ -29,14 +29,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use foldhash::fast::FixedState;
 use indexmap::IndexMap;
 use meshlock_protocol::Epoch;
-use meshlock_protocol::registry::AnyOutbox;
+use meshlock_protocol::registry::{AnyOutbox, SiteCall};
 
 use crate::cause::CauseOrigin;
 use crate::names::{ClientLabel, LockName};
 use crate::time::{Span, Time};
 pub use census::{Census, Holding};
 use clients::{Spare, WaitingClient, forget};
-use lock::{Env, Lock, MachineCall};
+use lock::{Env, Lock, MachineInput};
 pub use refusal::{LossReason, RequestRefusal};
 pub use report::{
     Counts, HeldLock, HolderReport, LockInUse, LockReport, MAX_LISTED, Machinery, WaiterReport,
@@ -235,7 +235,7 @@ impl LockTable {
                 return env.misbehaved(from, "a fence clock out of its range");
             }
             env.trace(to_lane as usize, || StepKind::Receive(from, message.printed()));
-            lock.run(to_lane as usize, MachineCall::Receive(sender, message), env);
+            lock.run(to_lane as usize, MachineInput::Receive(sender, message), env);
         });
     }
 
@@ -299,7 +299,7 @@ impl LockTable {
                 TableAlarm::Timer(lock, lane, epoch) => {
                     if self.local_view.as_ref().is_some_and(|local_view| local_view.epoch == epoch) {
                         self.with_lock(&lock, lease_clock, out, |lock, env| {
-                            lock.run(lane, MachineCall::Wake, env);
+                            lock.run(lane, MachineInput::Call(SiteCall::Wake), env);
                         });
                     }
                 }

@@ -74,7 +74,7 @@ pub(crate) fn lock_packet(cause: Option<Cause>) -> Packet {
     use meshlock_cluster::founding::Founding;
     use meshlock_cluster::links::Frame;
     use meshlock_cluster::names::Incarnation;
-    use meshlock_cluster::node::{Content, LinkMessage, LinkPayload};
+    use meshlock_cluster::node::{Content, LinkPayload};
     use meshlock_cluster::table::LockMessage;
     use meshlock_protocol::algorithms::central;
     use meshlock_protocol::registry::AnyMessage;
@@ -88,8 +88,8 @@ pub(crate) fn lock_packet(cause: Option<Cause>) -> Packet {
         message: AnyMessage::Central(central::Message::Grant { number: Count::default() }),
         cause,
     };
-    let body = LinkMessage { epoch: Epoch::default(), payload: LinkPayload::Lock(message) };
-    let frame = Frame::Data { number: 1, ack: 0, body };
+    let body = LinkPayload::Lock(message);
+    let frame = Frame::Data { number: 1, ack: 0, epoch: Epoch::default(), body };
     let content = Content::Link { to: Incarnation::new(2), frame };
     let cluster = Founding::new("x".parse().expect("a name"), &[]).id();
     Packet { cluster, incarnation: Incarnation::new(3), content }

@@ -6,9 +6,7 @@ use meshlock_cluster::links::Frame;
 use meshlock_cluster::membership::disk::{LogEntry, Saved};
 use meshlock_cluster::membership::message::{RaftKind, RaftMessage};
 use meshlock_cluster::names::Incarnation;
-use meshlock_cluster::node::{
-    Content, LinkMessage, LinkPayload, Packet, PeerQuestion, PeerReply, QuestionId, Standing,
-};
+use meshlock_cluster::node::{Content, LinkPayload, Packet, PeerQuestion, PeerReply, QuestionId, Standing};
 use meshlock_cluster::table::{Holding, LockMessage, Machinery};
 use meshlock_cluster::time::Span;
 use meshlock_protocol::algorithms::central;
@@ -32,11 +30,11 @@ fn packet(content: Content) -> Packet {
     Packet { cluster: cluster(), incarnation: Incarnation::new(7), content }
 }
 
-fn data(payload: LinkPayload) -> Frame<LinkMessage> {
-    Frame::Data { number: 5, ack: 4, body: LinkMessage { epoch: epoch(3), payload } }
+fn data(body: LinkPayload) -> Frame<LinkPayload> {
+    Frame::Data { number: 5, ack: 4, epoch: epoch(3), body }
 }
 
-fn on_link(frame: Frame<LinkMessage>) -> Content {
+fn on_link(frame: Frame<LinkPayload>) -> Content {
     Content::Link { to: Incarnation::new(9), frame }
 }
 
@@ -226,7 +224,7 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
     let names = || contents.iter().map(|(name, _)| name.as_str());
     covers::<Content>("Content", names());
     covers::<LinkPayload>("LinkPayload", names());
-    covers::<Frame<LinkMessage>>("Frame", names());
+    covers::<Frame<LinkPayload>>("Frame", names());
     covers::<RaftKind>("Kind", names());
     covers::<PeerQuestion>("Ask", names());
     covers::<PeerReply>("Reply", names());

@@ -56,7 +56,7 @@ fn more_names_than_a_site_keeps_can_be_used_one_after_the_other() {
 }
 
 /// Returns what a member that holds `count` locks sends when it stops for a view with b.
-fn census_of(count: u64) -> (Lone, Vec<LinkMessage>) {
+fn census_of(count: u64) -> (Lone, Vec<Frame<LinkPayload>>) {
     let mut lone = Lone::start(&["b"], Disk::default());
     lone.write();
     let me = lone.node.me().clone();
@@ -72,47 +72,45 @@ fn census_of(count: u64) -> (Lone, Vec<LinkMessage>) {
     }
     lone.sent.clear();
     lone.receive_from("b", Content::View(view(2, vec![me, b])));
-    let mut messages = Vec::new();
+    let mut frames = Vec::new();
     for (_, content) in &lone.sent {
-        if let Content::Link { frame: Frame::Data { body, .. }, .. } = content {
-            messages.push(body.clone());
+        if let Content::Link { frame: frame @ Frame::Data { .. }, .. } = content {
+            frames.push(frame.clone());
         }
     }
-    (lone, messages)
+    (lone, frames)
 }
 
 #[test]
 fn a_census_of_a_hundred_thousand_locks_travels_in_pieces_that_fit_a_packet() {
-    let (lone, messages) = census_of(100_000);
+    let (lone, frames) = census_of(100_000);
     assert_eq!(lone.node.table().counts().holders, 100_000);
     let (mut locks, mut ends) = (0, 0);
-    for message in &messages {
-        let LinkPayload::Census { holdings, last } = &message.payload else {
+    for frame in &frames {
+        let Frame::Data { body: LinkPayload::Census { holdings, last }, .. } = frame else {
             panic!("nothing but the census")
         };
         locks += holdings.len();
         ends += usize::from(*last);
-        let frame = Frame::Data { number: 1, ack: 0, body: message.clone() };
-        let content = Content::Link { to: Incarnation::new(1), frame };
+        let content = Content::Link { to: Incarnation::new(1), frame: frame.clone() };
         let packet = Packet { cluster: lone.node.cluster, incarnation: Incarnation::new(1), content };
         let bytes = postcard::to_stdvec(&packet).unwrap().len();
         assert!(bytes < 256 << 10, "{bytes}");
     }
     assert_eq!((locks, ends), (100_000, 1));
-    assert!(messages.len() > 10);
+    assert!(frames.len() > 10);
 }
 
 #[test]
 fn a_view_opens_only_when_the_last_piece_of_every_census_has_come() {
-    let (mut lone, messages) = census_of(0);
-    assert_eq!(messages.len(), 1, "one that holds nothing says so");
+    let (mut lone, frames) = census_of(0);
+    assert_eq!(frames.len(), 1, "one that holds nothing says so");
     let hold = |lock: &str| Holding { lock: lock.parse().unwrap(), slots: vec![Some(0)] };
     let mut number = 0;
     let mut piece = |lone: &mut Lone, lock, last| {
         number += 1;
-        let payload = LinkPayload::Census { holdings: vec![hold(lock)], last };
-        let body = LinkMessage { epoch: Epoch::new(2).unwrap(), payload };
-        let frame = Frame::Data { number, ack: 0, body };
+        let body = LinkPayload::Census { holdings: vec![hold(lock)], last };
+        let frame = Frame::Data { number, ack: 0, epoch: Epoch::new(2).unwrap(), body };
         let content = Content::Link { to: lone.node.me().incarnation, frame };
         lone.receive_from("b", content);
     };
