@@ -187,7 +187,7 @@ impl TokenRing {
                 self.ask(out);
             }
             TokenRingState::Waiting | TokenRingState::Inside => {
-                self.wanted = !mutant::is_on(Mutant::TokenRingForgottenCall)
+                self.wanted = !mutant::is_on(Mutant::TokenRingForgottenCall);
             }
         }
     }
