@@ -144,8 +144,9 @@ impl Session {
         self.last_tag += 1;
         let (asked, end) = (self.last_tag, Instant::now() + within);
         self.say(&ToNode::Status { tag: asked })?;
+        let mut is_over = || Instant::now() >= end;
         loop {
-            if let ToClient::Status { tag, status } = self.receive(&mut || Instant::now() >= end)?
+            if let ToClient::Status { tag, status } = self.receive(&mut is_over)?
                 && tag == asked
             {
                 return Ok(*status);
