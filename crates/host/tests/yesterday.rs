@@ -134,7 +134,7 @@ impl Replayed {
     }
 
     /// Goes on to the end.
-    fn to_the_end(mut self) {
+    fn finish(mut self) {
         let is_answer = |line: &&str| line.starts_with('<') && number(&bytes(&line[2..])) != EXTENDED;
         let answers = self.lines.clone().filter(is_answer).count();
         assert!(answers > 0, "'{}' has answers", self.title);
@@ -159,6 +159,7 @@ fn answer(stream: &mut UnixStream) -> Vec<u8> {
 
 /// The number of a message, which tells its version, and what it says, without what differs from one run to the next: times, and the
 /// incarnation, which is a time too.
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other was recorded")]
 fn said(frame: &[u8]) -> (u8, ToClient) {
     let (mut message, length) = take_to_client(frame).unwrap().unwrap();
     assert_eq!(length, frame.len());
@@ -200,7 +201,7 @@ fn clients_of_version_2_are_answered_as_by_a_node_of_version_2() {
     let served = Served::new();
     let replay = |title| {
         let open = served.front.node().readings().sessions;
-        Replayed::new(&served, title).to_the_end();
+        Replayed::new(&served, title).finish();
         served.until_sessions(open);
     };
     replay("meshlock run jobs, while the lock is free");
@@ -212,7 +213,7 @@ fn clients_of_version_2_are_answered_as_by_a_node_of_version_2() {
     replay("meshlock status");
     replay("meshlock top --once");
     replay("meshlock break jobs");
-    holds.to_the_end();
+    holds.finish();
     served.until_sessions(0);
     replay("meshlock run pool --permits 2");
     replay("meshlock run pool --permits 3, where it has 2");

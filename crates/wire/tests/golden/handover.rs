@@ -116,19 +116,19 @@ fn replay(version: u16, text: &str, name: &str) -> (usize, usize) {
             continue;
         }
         let Some(recorded) = packet.content.lock_message() else { continue };
-        match &recorded.message {
-            AnyMessage::NaimiTrehel(Message::Request(_)) => {
+        let AnyMessage::NaimiTrehel(message) = &recorded.message else { panic!("another algorithm") };
+        match message {
+            Message::Request(_) => {
                 assert!(!today.holds, "it asks for what it does not hold");
                 today.acquire(recorded.lock.as_str(), recorded.cause);
                 // If the token then went because the other site asked, the client had left before.
                 let next = causes.iter().skip_while(|cause| **cause != recorded.cause).nth(1);
                 releases_early = next.is_some_and(|cause| cause.is_some() && *cause != recorded.cause);
             }
-            AnyMessage::NaimiTrehel(Message::Token { .. }) => {
+            Message::Token { .. } => {
                 today.release();
                 handed_over += 1;
             }
-            other => panic!("an algorithm that was not recorded: {}", other.printed()),
         }
         let sent: Vec<String> =
             today.sent.drain(..).map(|packet| hex(&encode_packet(&packet, version))).collect();

@@ -35,13 +35,16 @@ const MESSAGE_ADVICE: &str = "Programs of yesterday would misread it. Leave this
 const DISK_ADVICE: &str = "A disk negotiates no version: records that were written once must stay readable. Leave this record as it was \
                            and add a new one beside it: see docs/compatibility.md";
 
+/// Reads bytes and compares what they say with a value.
+type Check = dyn Fn(&[u8]) -> Result<(), String>;
+
 /// A value of one kind, and its bytes.
 struct Sample {
     /// What the kind is called.
     name: String,
     bytes: Vec<u8>,
     /// Reads bytes and compares what they say with the value; the error says what they say instead.
-    check: Box<dyn Fn(&[u8]) -> Result<(), String>>,
+    check: Box<Check>,
 }
 
 impl Sample {
