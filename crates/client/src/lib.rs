@@ -1,7 +1,8 @@
 //! Talks to a running node, over the Unix socket of its machine or over TCP with TLS.
 //!
 //! - [`NodeClient`]: locks for all callers of a program, over one session that is reopened with another node when its node is gone.
-//! - [`OpenRequests`]: what a node's messages mean for the requests of a session. The rest is I/O around it.
+//! - [`PolledRequest`]: one request over a session of its own, for a program that has its own event loop: `meshlock run`.
+//! - [`OpenRequests`]: what a node's messages mean for the requests of a session. The other two are I/O around it.
 //! - [`Connection`]: one blocking connection, which is one session; it sends and receives messages of [`meshlock_wire`].
 //! - [`relay`]: connects a client to a node on another machine, so that to the client it looks like a node of its own machine.
 //!
@@ -20,6 +21,7 @@ mod keeper;
 mod node_client;
 mod node_endpoint;
 mod open_requests;
+mod polled_request;
 pub mod relay;
 mod remote_request;
 mod request_state;
@@ -31,5 +33,6 @@ pub use keeper::Keeping;
 pub use node_client::{HeldLock, NodeClient};
 pub use node_endpoint::NodeEndpoint;
 pub use open_requests::OpenRequests;
+pub use polled_request::PolledRequest;
 pub use remote_request::RemoteRequest;
 pub use request_state::{Loss, NotGranted, RequestState};
