@@ -92,7 +92,7 @@ impl Connection {
         greeted
     }
 
-    fn new(endpoint: NodeEndpoint, stream: UnixStream) -> Self {
+    pub(super) fn new(endpoint: NodeEndpoint, stream: UnixStream) -> Self {
         let site = "unknown".parse().expect("a name");
         let clocks = (now(), now());
         Connection {

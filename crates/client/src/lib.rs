@@ -1,6 +1,8 @@
 //! Talks to a running node, over the Unix socket of its machine or over TCP with TLS.
 //!
 //! - [`NodeClient`]: locks for all callers of a program, over one session that is reopened with another node when its node is gone.
+//! - [`PolledRequest`]: one request over a session of its own, for a program that has its own event loop: `meshlock run`.
+//! - [`OpenRequests`]: what a node's messages mean for the requests of a session. The other two are I/O around it.
 //! - [`Connection`]: one blocking connection, which is one session; it sends and receives messages of [`meshlock_wire`].
 //! - [`relay`]: connects a client to a node on another machine, so that to the client it looks like a node of its own machine.
 //!
@@ -11,14 +13,18 @@
     reason = "an internal crate: `xtask tidy` asks for documents of types and functions, not of fields"
 )]
 
+mod catch_up;
 mod connection;
 mod error;
 mod estimate;
 mod keeper;
 mod node_client;
 mod node_endpoint;
+mod open_requests;
+mod polled_request;
 pub mod relay;
-mod request;
+mod remote_request;
+mod request_state;
 mod session;
 
 pub use connection::Connection;
@@ -26,4 +32,7 @@ pub use error::ConnectionError;
 pub use keeper::Keeping;
 pub use node_client::{HeldLock, NodeClient};
 pub use node_endpoint::NodeEndpoint;
-pub use request::{Loss, NotGranted, RemoteRequest, RequestState};
+pub use open_requests::OpenRequests;
+pub use polled_request::PolledRequest;
+pub use remote_request::RemoteRequest;
+pub use request_state::{Loss, NotGranted, RequestState};

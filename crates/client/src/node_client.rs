@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 
 use super::error::ConnectionError;
 use super::node_endpoint::NodeEndpoint;
-use super::request::{NotGranted, RemoteRequest, RequestState};
+use super::remote_request::RemoteRequest;
+use super::request_state::{NotGranted, RequestState};
 use super::session::NodeSession;
 
 /// A client of running nodes. Clones share one session.
@@ -75,12 +76,13 @@ impl NodeClient {
         // Number of nodes that are leaving their cluster: each node is asked at most once.
         let mut left = 0;
         loop {
-            let session = self.session().await.map_err(|error| NotGranted::Disconnected(Arc::new(error)))?;
+            let session = self.session().await;
+            let session = session.map_err(|error| NotGranted::Unreachable { why: error.to_string() })?;
             let asked = session.acquire(lock.clone(), wait.after(now().since(since)), permits);
             let request = match asked {
-                Ok(request) => ReleaseOnDrop(Some(request)),
+                Some(request) => ReleaseOnDrop(Some(request)),
                 // The session has just ended. Another node may answer.
-                Err(_) => continue,
+                None => continue,
             };
             let state = request.until_decided().await;
             match state {
@@ -88,7 +90,7 @@ impl NodeClient {
                     let request = request.keep();
                     return Ok(HeldLock { request, _session: session });
                 }
-                RequestState::Ended(NotGranted::Disconnected(_)) => {}
+                RequestState::Ended(NotGranted::Disconnected) => {}
                 RequestState::Ended(NotGranted::Refused { kind: RefusalKind::Leaving, .. })
                     if left + 1 < self.inner.endpoints.len() =>
                 {

@@ -12,17 +12,20 @@ use std::time::Duration;
 
 use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
 use meshlock_cluster::table::Wait;
-use meshlock_cluster::time::{Span, Time};
+use meshlock_cluster::time::Time;
 use meshlock_system::{ClockAlarm, now};
 use meshlock_wire::clients::{Tag, ToClient, ToNode, put_to_node};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
+use super::catch_up::catch_up;
 use super::connection::Connection;
 use super::error::ConnectionError;
 use super::keeper::Keeping;
 use super::node_endpoint::NodeEndpoint;
-use super::request::{HeldUntil, Loss, NotGranted, RemoteRequest, RequestState};
+use super::open_requests::OpenRequests;
+use super::remote_request::{HeldUntil, RemoteRequest};
+use super::request_state::RequestState;
 
 /// How long dropping the last user of a session waits until the node knows that it has ended.
 const END_WITHIN: Duration = Duration::from_millis(500);
@@ -35,22 +38,24 @@ pub(super) struct NodeSession {
     /// Index of its endpoint.
     endpoint: usize,
     last_tag: AtomicU64,
-    shared: Arc<SessionState>,
+    shared: Arc<SharedSession>,
     /// Disconnects when the thread has ended.
     ended: Mutex<Receiver<()>>,
 }
 
 /// What the thread and the callers share.
-struct SessionState {
-    open: Mutex<OpenRequests>,
+struct SharedSession {
+    open: Mutex<OpenSession>,
     held_until: Arc<HeldUntil>,
 }
 
-/// The requests that have not ended.
-struct OpenRequests {
-    requests: BTreeMap<Tag, Arc<RemoteRequest>>,
-    /// Why the session has ended, once it has.
-    over: Option<Arc<ConnectionError>>,
+/// The requests of a session, and who made them.
+#[derive(Default)]
+struct OpenSession {
+    requests: OpenRequests,
+    callers: BTreeMap<Tag, Arc<RemoteRequest>>,
+    /// Whether the connection has ended.
+    over: bool,
 }
 
 impl NodeSession {
@@ -74,20 +79,13 @@ impl NodeSession {
         let failed = |error| ConnectionError::Io { endpoint: connection.endpoint().clone(), error };
         let writer = connection.as_fd().try_clone_to_owned().map(UnixStream::from).map_err(failed)?;
         let alarm = ClockAlarm::new().map_err(failed)?;
-        let open = Mutex::new(OpenRequests { requests: BTreeMap::new(), over: None });
-        let shared = Arc::new(SessionState { open, held_until: Arc::default() });
+        let shared = Arc::new(SharedSession { open: Mutex::default(), held_until: Arc::default() });
         let site = connection.site().clone();
         let (says, ended) = channel();
-        let reader = SessionReader {
-            connection,
-            alarm,
-            shared: Arc::downgrade(&shared),
-            margin: Span::ZERO,
-            _ended: says,
-        };
+        let reader = SessionReader { connection, alarm, shared: Arc::downgrade(&shared), _ended: says };
         std::thread::Builder::new()
             .name("meshlock client".to_owned())
-            .spawn(move || reader.read_all())
+            .spawn(move || reader.run())
             .map_err(ConnectionError::Thread)?;
         let (writer, ended) = (Mutex::new(writer), Mutex::new(ended));
         Ok(Arc::new(NodeSession { writer, site, endpoint, last_tag: AtomicU64::new(1 << 32), shared, ended }))
@@ -95,7 +93,7 @@ impl NodeSession {
 
     /// Whether the session has not ended.
     pub(super) fn is_open(&self) -> bool {
-        self.shared.open().over.is_none()
+        !self.shared.open().over
     }
 
     pub(super) fn endpoint(&self) -> usize {
@@ -106,31 +104,32 @@ impl NodeSession {
         &self.site
     }
 
-    /// Asks for a lock.
+    /// Asks for a lock; `None` if the session has ended.
     pub(super) fn acquire(
         self: &Arc<Self>,
         lock: LockName,
         wait: Wait,
         permits: Option<u32>,
-    ) -> Result<Arc<RemoteRequest>, Arc<ConnectionError>> {
+    ) -> Option<Arc<RemoteRequest>> {
         let tag = self.last_tag.fetch_add(1, Ordering::Relaxed) + 1;
         let held_until = self.shared.held_until.clone();
         let request = Arc::new(RemoteRequest::new(Arc::downgrade(self), tag, lock.clone(), held_until));
         {
             let mut open = self.shared.open();
-            if let Some(over) = &open.over {
-                return Err(over.clone());
+            if open.over {
+                return None;
             }
-            open.requests.insert(tag, request.clone());
+            open.requests.open(tag);
+            open.callers.insert(tag, request.clone());
         }
         // If this fails, the thread notices and ends all requests.
         self.say(&ToNode::Acquire { tag, lock, wait, permits });
-        Ok(request)
+        Some(request)
     }
 
     /// Releases a lock, or stops waiting for it.
     pub(super) fn release(&self, tag: Tag) {
-        self.shared.open().requests.remove(&tag);
+        self.shared.open().forget(tag);
         self.say(&ToNode::Release(tag));
     }
 
@@ -152,9 +151,53 @@ impl Drop for NodeSession {
     }
 }
 
-impl SessionState {
-    fn open(&self) -> MutexGuard<'_, OpenRequests> {
+impl OpenSession {
+    /// Returns the caller whose request has changed and the new state, and forgets requests that have ended.
+    fn on_change(&mut self, tag: Tag) -> Option<(Arc<RemoteRequest>, RequestState)> {
+        let change = (self.callers.get(&tag)?.clone(), self.requests.state(tag)?.clone());
+        if let (_, RequestState::Ended(_)) = change {
+            self.forget(tag);
+        }
+        Some(change)
+    }
+
+    fn forget(&mut self, tag: Tag) {
+        self.requests.forget(tag);
+        self.callers.remove(&tag);
+    }
+}
+
+impl SharedSession {
+    fn open(&self) -> MutexGuard<'_, OpenSession> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn due(&self) -> Option<Time> {
+        self.open().requests.due()
+    }
+
+    fn on_message(&self, message: ToClient, connection: &Connection) {
+        let change = {
+            let mut open = self.open();
+            let tag = open.requests.on_message(message, |time| connection.local(time));
+            // Before a caller learns that it holds something.
+            self.held_until.extend(open.requests.held_until());
+            tag.and_then(|tag| open.on_change(tag))
+        };
+        if let Some((request, state)) = change {
+            request.advance(state);
+        }
+    }
+
+    /// Handles something that can change many requests, and tells their callers.
+    fn on_event(&self, event: impl FnOnce(&mut OpenSession) -> Vec<Tag>) {
+        let changes: Vec<_> = {
+            let mut open = self.open();
+            event(&mut open).into_iter().filter_map(|tag| open.on_change(tag)).collect()
+        };
+        for (request, state) in changes {
+            request.advance(state);
+        }
     }
 }
 
@@ -162,129 +205,58 @@ impl SessionState {
 struct SessionReader {
     connection: Connection,
     alarm: ClockAlarm,
-    shared: Weak<SessionState>,
-    /// How long before the end of the lease a loss is reported: the longest margin that the node has sent.
-    margin: Span,
+    shared: Weak<SharedSession>,
     /// Dropped when the thread ends.
     _ended: Sender<()>,
 }
 
 impl SessionReader {
-    fn read_all(mut self) {
-        let over = loop {
-            // Received messages come first: while this process was stopped, the lease may have been extended all the time.
-            match self.connection.received() {
-                Ok(Some(message)) => {
-                    let Some(shared) = self.shared.upgrade() else { return };
-                    self.on_message(&shared, message);
-                    continue;
-                }
-                Ok(None) => {}
-                Err(error) => break error,
-            }
-            let read = self.wait();
-            match read.and_then(|readable| if readable { self.connection.read_available() } else { Ok(()) }) {
-                Ok(()) => {}
-                Err(error) => break error,
-            }
-            let Some(shared) = self.shared.upgrade() else { return };
-            self.lose_if_due(&shared);
-        };
-        if let Some(shared) = self.shared.upgrade() {
-            on_end(&shared, over);
+    fn run(mut self) {
+        if self.read_all().is_err()
+            && let Some(shared) = self.shared.upgrade()
+        {
+            shared.on_event(|open| {
+                open.over = true;
+                open.requests.on_end()
+            });
         }
     }
 
-    /// Waits until the node sends something or a loss is due. Returns whether there is something to read.
-    fn wait(&self) -> Result<bool, ConnectionError> {
-        let due = self.shared.upgrade().and_then(|shared| self.due(&shared));
+    /// Reads until the connection fails, or nobody uses the session any more.
+    fn read_all(&mut self) -> Result<(), ConnectionError> {
+        loop {
+            while let Some(message) = self.connection.received()? {
+                let Some(shared) = self.shared.upgrade() else { return Ok(()) };
+                shared.on_message(message, &self.connection);
+            }
+            let due = self.shared.upgrade().and_then(|shared| shared.due());
+            self.wait(due)?;
+            if due.is_none_or(|due| now() < due) {
+                self.connection.read_available()?;
+                continue;
+            }
+            let Some(shared) = self.shared.upgrade() else { return Ok(()) };
+            catch_up(&mut self.connection, |connection, message| {
+                shared.on_message(message, connection);
+                shared.due()
+            })?;
+            shared.on_event(|open| open.requests.lose_if_due(now()));
+        }
+    }
+
+    /// Waits until the node sends something or a loss is due.
+    fn wait(&self, due: Option<Time>) -> Result<(), ConnectionError> {
         let failed =
             |error: io::Error| ConnectionError::Io { endpoint: self.connection.endpoint().clone(), error };
         self.alarm.set(due).map_err(failed)?;
         let mut waits =
             [PollFd::new(&self.connection, PollFlags::IN), PollFd::new(&self.alarm, PollFlags::IN)];
         match poll(&mut waits, None) {
-            Ok(_) | Err(Errno::INTR) => Ok(!waits[0].revents().is_empty()),
+            Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(failed(error.into())),
         }
     }
-
-    /// Returns when everything that is held is lost unless the node extends it before; `None` if nothing is held.
-    fn due(&self, shared: &SessionState) -> Option<Time> {
-        let holds = shared.open().requests.values().any(|request| request.is_held());
-        holds.then(|| shared.held_until.get().before(self.margin))
-    }
-
-    fn lose_if_due(&self, shared: &SessionState) {
-        if self.due(shared).is_some_and(|due| due <= now()) {
-            let act_by = shared.held_until.get();
-            let held: Vec<_> =
-                shared.open().requests.values().filter(|request| request.is_held()).cloned().collect();
-            for request in held {
-                request.advance(RequestState::Lost { act_by, why: Loss::NodeSilent });
-            }
-        }
-    }
-
-    fn on_message(&mut self, shared: &SessionState, message: ToClient) {
-        let tag = message.tag();
-        let of = |tag: Tag| shared.open().requests.get(&tag).cloned();
-        match message {
-            ToClient::Extended { lease_end } => shared.held_until.extend(self.connection.local(lease_end)),
-            ToClient::Granted { tag, fence, slot, lease_end, margin } => {
-                shared.held_until.extend(self.connection.local(lease_end));
-                self.margin = self.margin.max(margin);
-                if let Some(request) = of(tag) {
-                    request.advance(RequestState::Held { fence, slot, margin });
-                }
-            }
-            ToClient::Lost { tag, act_by, why } => {
-                if let Some(request) = of(tag) {
-                    let act_by = self.connection.local(act_by);
-                    request.advance(RequestState::Lost { act_by, why: Loss::Told(why) });
-                }
-            }
-            ToClient::TimedOut(_) => end(shared, tag, NotGranted::TimedOut),
-            ToClient::Busy(_) => end(shared, tag, NotGranted::Busy),
-            ToClient::Refused { kind, why, .. } => end(shared, tag, NotGranted::Refused { kind, why }),
-            ToClient::Released(_) | ToClient::Cancelled(_) => end(shared, tag, NotGranted::Cancelled),
-            ToClient::Welcome { .. }
-            | ToClient::Pong { .. }
-            | ToClient::LostV2 { .. }
-            | ToClient::RefusedV2 { .. }
-            | ToClient::Queue { .. }
-            | ToClient::Status { .. }
-            | ToClient::Broken { .. }
-            | ToClient::RulesSet { .. }
-            | ToClient::Locks { .. }
-            | ToClient::Leaves { .. }
-            | ToClient::Left(_)
-            | ToClient::Traced { .. } => {}
-        }
-    }
 }
 
-/// Handles the end of the connection: held locks are lost, and waiting requests are not granted.
-fn on_end(shared: &SessionState, over: ConnectionError) {
-    let over = Arc::new(over);
-    let requests = {
-        let mut open = shared.open();
-        open.over = Some(over.clone());
-        std::mem::take(&mut open.requests)
-    };
-    let act_by = shared.held_until.get();
-    for request in requests.into_values() {
-        if request.is_held() {
-            request.advance(RequestState::Lost { act_by, why: Loss::Disconnected });
-        } else {
-            request.advance(RequestState::Ended(NotGranted::Disconnected(over.clone())));
-        }
-    }
-}
-
-fn end(shared: &SessionState, tag: Option<Tag>, why: NotGranted) {
-    let request = tag.and_then(|tag| shared.open().requests.remove(&tag));
-    if let Some(request) = request {
-        request.advance(RequestState::Ended(why));
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -113,7 +113,7 @@ impl AcquireError {
                 AcquireError::Refused { lock, cause: of_kind(kind), why }
             }
             NotGrantedByNode::Cancelled => AcquireError::gone_again(&lock),
-            NotGrantedByNode::Disconnected(error) => {
+            error @ (NotGrantedByNode::Disconnected | NotGrantedByNode::Unreachable { .. }) => {
                 AcquireError::Unreachable { lock, why: error.to_string() }
             }
         }

@@ -42,15 +42,15 @@ impl Child {
         let terminal = Terminal::open();
         let alone = terminal.is_some() && alone_in_group();
         let foreground = alone && terminal.as_ref().is_some_and(Terminal::is_ours);
-        let session = held.remote.descriptors().map(inheritable).collect::<io::Result<Vec<_>>>()?;
+        let session = held.request.descriptors().map(inheritable).collect::<io::Result<Vec<_>>>()?;
         let mut process = Command::new(OURSELVES);
         process.arg(start::NAME);
         if foreground {
             process.arg("--foreground");
         }
         process.arg("--").args(command).process_group(0);
-        process.env("MESHLOCK_NAME", name.as_str()).env("MESHLOCK_FENCE", held.grant.fence.to_string());
-        process.env("MESHLOCK_SLOT", held.grant.slot.map_or_else(String::new, |slot| slot.to_string()));
+        process.env("MESHLOCK_NAME", name.as_str()).env("MESHLOCK_FENCE", held.fence.to_string());
+        process.env("MESHLOCK_SLOT", held.slot.map_or_else(String::new, |slot| slot.to_string()));
         let child = process.spawn().context("cannot start a process for CMD")?;
         drop(session);
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

@@ -9,34 +9,26 @@
 //! The node reports when the lock is lost. If it is silent (stopped, or killed), this process goes by its own clock and the last
 //! end of the lease that it received: a node that is gone extends nothing.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
-use meshlock_wire::clients::{LossKind, Tag, ToClient, ToNode};
+use meshlock_wire::clients::LossKind;
 use rustix::process::Signal;
 
 use super::child::Child;
 use super::events::{EventSource, WakeReason};
-use super::waiting::GrantedLock;
 use super::{EXIT_LOST, tell};
 use crate::output::CommandOutcome;
-use meshlock_client::{Connection, ConnectionError};
+use meshlock_client::{ConnectionError, Loss, PolledRequest, RequestState};
 
 /// CMD is killed at the latest this long before someone else can get the lock: the kernel needs a moment to end it.
 const RESERVE: Span = Span::from_millis(150);
 
 /// How often to check whether the last process of CMD's group is gone: the kernel does not report it.
 const LOOK_EVERY: Span = Span::from_millis(10);
-
-/// How long to wait for messages that should have arrived already.
-const AT_ONCE: Duration = Duration::from_millis(1);
-
-/// How long to wait for more after messages were left unread for some time: a sender that was blocked sends them now. Meanwhile the
-/// node, or the process that keeps the session with it, ends CMD if necessary.
-const MORE_WITHIN: Duration = Duration::from_millis(50);
 
 /// How long to wait at the end until a node on another machine knows that CMD has ended.
 const END_WITHIN: Duration = Duration::from_millis(500);
@@ -46,13 +38,10 @@ const SAY_WITHIN: Duration = Duration::from_secs(1);
 
 /// A lock that is held while CMD runs.
 pub(super) struct Holding {
-    /// The session, which CMD shares; `None` once the node is gone.
-    remote: Option<Connection>,
+    /// The request, whose session CMD shares.
+    request: PolledRequest,
     /// The connection to a node on another machine, which stays open as long as this process runs.
     line: Option<OwnedFd>,
-    tag: Tag,
-    lease_end: Time,
-    margin: Span,
     grace: Option<Span>,
     child: Child,
     /// Set once the lock is lost and CMD has been told to stop.
@@ -70,32 +59,21 @@ struct Deadlines {
 }
 
 impl Holding {
-    pub(super) fn new(held: GrantedLock, child: Child, grace: Option<Span>) -> Self {
-        let GrantedLock { mut remote, tag, grant } = held;
-        let line = remote.take_line();
-        Holding {
-            remote: Some(remote),
-            line,
-            tag,
-            lease_end: grant.lease_end,
-            margin: grant.margin,
-            grace,
-            child,
-            deadlines: None,
-            said: None,
-        }
+    pub(super) fn new(mut request: PolledRequest, child: Child, grace: Option<Span>) -> Self {
+        let line = request.take_line();
+        Holding { request, line, grace, child, deadlines: None, said: None }
     }
 
     /// Holds the lock until CMD has ended by itself or was ended.
     pub(super) fn hold(mut self, events: &EventSource) -> anyhow::Result<CommandOutcome> {
-        self.ask_for_guard();
-        // Messages that arrived together with the grant.
-        self.on_node(Connection::received);
+        // If this process is gone when the lock is lost, the node ends CMD.
+        let asked = self.request.guard(self.child.group());
+        self.on_session(asked);
         let code = loop {
             if self.is_over() {
                 break EXIT_LOST;
             }
-            match events.wait(self.remote.as_ref().map(AsFd::as_fd), Some(self.next_look()))? {
+            match events.wait(self.request.descriptor(), Some(self.next_look()))? {
                 WakeReason::Time => self.on_time(),
                 WakeReason::Signal(Signal::CHILD) => match self.child.look()? {
                     // Processes that CMD left behind still hold the lock, and the node watches over them.
@@ -103,13 +81,16 @@ impl Holding {
                     Some(_) | None => {}
                 },
                 WakeReason::Signal(signal) => self.child.pass_on(signal),
-                WakeReason::Node => self.on_node(|remote| remote.receive(Some(AT_ONCE))),
+                WakeReason::Node => {
+                    let read = self.request.on_readable();
+                    self.on_session(read);
+                }
             }
         };
         self.child.give_terminal_back();
-        if let Some(remote) = self.remote.take_if(|_| self.child.is_gone()) {
+        if self.child.is_gone() {
             // So that the lock is free when this command has returned.
-            remote.end(END_WITHIN);
+            self.request.end(END_WITHIN);
         }
         drop(self.line);
         if let Some(said) = self.said {
@@ -118,69 +99,20 @@ impl Holding {
         Ok(CommandOutcome::Exit(code))
     }
 
-    /// Asks the node to end CMD if the lock is lost and this process is gone.
-    fn ask_for_guard(&mut self) {
-        let group = self.child.group();
-        if let Some(remote) = &mut self.remote
-            && let Err(error) = remote.send(&ToNode::Guard { group })
-        {
-            self.on_node_gone(&error);
-        }
-    }
-
-    /// Handles all messages of the node; `first` receives the first one.
-    fn on_node(&mut self, first: impl FnOnce(&mut Connection) -> Result<Option<ToClient>, ConnectionError>) {
-        let Some(remote) = &mut self.remote else { return };
-        let mut next = first(remote);
-        while let Ok(Some(message)) = next {
-            self.on_message(&message);
-            let Some(remote) = &mut self.remote else { return };
-            next = remote.received();
-        }
-        if let Err(error) = next {
-            self.on_node_gone(&error);
-        }
-    }
-
-    fn on_message(&mut self, message: &ToClient) {
-        let local = |time| self.remote.as_ref().map_or(Time::ZERO, |remote| remote.local(time));
-        if let ToClient::Extended { lease_end } = message {
-            self.lease_end = self.lease_end.max(local(*lease_end));
-        }
-        if let ToClient::Lost { tag, act_by, why } = message
-            && *tag == self.tag
-        {
-            let act_by = local(*act_by);
-            self.lose(told(*why), act_by);
-        }
-        if let ToClient::Refused { tag: 0, why, .. } = message {
+    /// Handles what has happened to the session. `done` is what the call that found out returned: an error if the session is over.
+    fn on_session(&mut self, done: Result<(), ConnectionError>) {
+        if let Some(why) = self.request.take_guard_refusal() {
             self.tell_aside(format!("if this process is killed, the node cannot end CMD: {why}"));
         }
-    }
-
-    /// Handles all messages that are waiting. If this process was stopped, nobody has read them, and they may have extended the
-    /// lease.
-    fn catch_up(&mut self) {
-        let mut within = AT_ONCE;
-        while let Some(remote) = &mut self.remote {
-            match remote.receive(Some(within)) {
-                Ok(Some(message)) => {
-                    self.on_message(&message);
-                    if self.deadlines.is_some() || now() < self.next_look() {
-                        return;
-                    }
-                    within = MORE_WITHIN;
-                }
-                Ok(None) => return,
-                Err(error) => self.on_node_gone(&error),
-            }
+        let (act_by, why) = match *self.request.state() {
+            RequestState::Held { .. } => return,
+            RequestState::Lost { act_by, why } => (act_by, why),
+            RequestState::Waiting | RequestState::Ended(_) => (now(), Loss::Told(LossKind::Unknown)),
+        };
+        match (why, done) {
+            (Loss::Disconnected, Err(error)) => self.lose(&error.to_string(), act_by),
+            (why, _) => self.lose(reason(why), act_by),
         }
-    }
-
-    /// The node is gone and extends the lease no more.
-    fn on_node_gone(&mut self, error: &ConnectionError) {
-        self.remote = None;
-        self.lose(&error.to_string(), self.lease_end);
     }
 
     /// Ends CMD because the lock is lost. Nobody else gets the lock before `act_by`, and by then CMD must be gone.
@@ -196,7 +128,7 @@ impl Holding {
     fn next_look(&self) -> Time {
         let soon = now() + LOOK_EVERY;
         match self.deadlines {
-            None => self.lease_end.before(self.margin),
+            None => self.request.due().unwrap_or(soon),
             Some(deadlines) if now() < deadlines.kill_at => deadlines.kill_at.min(soon),
             Some(_) => soon,
         }
@@ -204,11 +136,14 @@ impl Holding {
 
     fn on_time(&mut self) {
         if self.deadlines.is_none() {
-            self.catch_up();
+            let caught_up = self.request.catch_up();
+            self.on_session(caught_up);
         }
         match self.deadlines {
-            None if now() < self.next_look() => {}
-            None => self.lose("the node does not extend its lease", self.lease_end),
+            None => {
+                self.request.lose_if_due(now());
+                self.on_session(Ok(()));
+            }
             // Repeatedly: a process that was being started when the others were killed is killed now.
             Some(deadlines) if now() >= deadlines.kill_at => self.child.kill(),
             Some(_) => {}
@@ -242,15 +177,17 @@ impl Holding {
     }
 }
 
-/// Describes the node's reason for the loss of the lock.
-fn told(why: LossKind) -> &'static str {
+/// Describes why the lock is lost.
+fn reason(why: Loss) -> &'static str {
     match why {
-        LossKind::Unknown => "the node has lost it, or someone broke it",
-        LossKind::LeaseEnd => "the node could not renew its lease",
-        LossKind::Broken => "someone broke it",
-        LossKind::Excluded => "the node was excluded from the cluster",
-        LossKind::Leaving => "the node leaves the cluster",
-        LossKind::Failed => "the node has failed because of a bug",
+        Loss::NodeSilent => "the node does not extend its lease",
+        Loss::Disconnected => "the connection to the node has ended",
+        Loss::Told(LossKind::Unknown) => "the node has lost it, or someone broke it",
+        Loss::Told(LossKind::LeaseEnd) => "the node could not renew its lease",
+        Loss::Told(LossKind::Broken) => "someone broke it",
+        Loss::Told(LossKind::Excluded) => "the node was excluded from the cluster",
+        Loss::Told(LossKind::Leaving) => "the node leaves the cluster",
+        Loss::Told(LossKind::Failed) => "the node has failed because of a bug",
     }
 }
 

@@ -108,8 +108,12 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
     let mut request = RunRequest::new(name.clone(), wait, *permits, node, who)?;
     // From here on signals are queued. Before, there was no process to pass them on to.
     let events = EventSource::begin()?;
-    let mut held = match request.wait(&events)? {
+    let held = match request.wait(&events)? {
         Waited::Granted(held) => held,
+        Waited::LostAgain => {
+            tell(format!("the lock '{name}' was lost before CMD was started; try again"));
+            return Ok(CommandOutcome::Exit(EXIT_LOST));
+        }
         Waited::NotInTime => {
             tell(request.why_not());
             return Ok(CommandOutcome::Exit(EXIT_NOT_IN_TIME));
@@ -125,12 +129,8 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
         }
         Waited::Interrupted(signal) => return Ok(CommandOutcome::Exit(code_of_signal(signal.as_raw()))),
     };
-    if !held.is_still_held() {
-        tell(format!("the lock '{name}' was lost before CMD was started; try again"));
-        return Ok(CommandOutcome::Exit(EXIT_LOST));
-    }
     let child = Child::start(name, &held, command)?;
-    Holding::new(held, child, grace.map(HumanDuration::span)).hold(&events)
+    Holding::new(held.request, child, grace.map(HumanDuration::span)).hold(&events)
 }
 
 /// Returns the label that other clients see: the command and the process id.

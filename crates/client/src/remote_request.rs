@@ -1,64 +1,19 @@
-//! One acquisition of a lock of a running node, from the request until the release.
+//! One caller's request in a session that many callers share, from the request until the release.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use meshlock_cluster::names::LockName;
-use meshlock_cluster::time::{Span, Time};
-use meshlock_wire::clients::{LossKind, RefusalKind, Tag};
+use meshlock_cluster::time::Time;
+use meshlock_wire::clients::Tag;
 use tokio::sync::Notify;
 
-use super::error::ConnectionError;
+use super::request_state::{NotGranted, RequestState};
 use super::session::NodeSession;
 
-/// Why a lock that was held is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// The node reported it.
-    Told(LossKind),
-    /// The node has not extended the lease for too long: it is cut off, or has stopped running.
-    NodeSilent,
-    /// The connection to the node has ended.
-    Disconnected,
-}
-
-/// Why a lock was not granted.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum NotGranted {
-    #[error("the lock is held by someone else")]
-    Busy,
-    #[error("the lock was not granted in time")]
-    TimedOut,
-    #[error("{why}")]
-    Refused { kind: RefusalKind, why: String },
-    #[error("the request was released before it was granted")]
-    Cancelled,
-    #[error(transparent)]
-    Disconnected(Arc<ConnectionError>),
-}
-
-/// The state of a request.
-#[derive(Clone, Debug)]
-pub enum RequestState {
-    Waiting,
-    Held {
-        /// The fencing token, to be passed to whatever the lock protects.
-        fence: i64,
-        /// The number of the permit, if permits are numbered.
-        slot: Option<u32>,
-        /// How long before another client can hold the lock its loss is reported.
-        margin: Span,
-    },
-    /// It was held, and must not be used after `act_by`.
-    Lost {
-        act_by: Time,
-        why: Loss,
-    },
-    Ended(NotGranted),
-}
-
-/// Until when nobody else holds what a session holds and has not lost, on this machine's clock.
+/// Until when nobody else holds what a session holds and has not lost, on this machine's clock: a copy that callers read without waiting
+/// for the session.
 #[derive(Debug, Default)]
 pub(crate) struct HeldUntil(AtomicU64);
 
@@ -92,6 +47,11 @@ impl RemoteRequest {
     ) -> Self {
         let state = Mutex::new(RequestState::Waiting);
         RemoteRequest { session, tag, lock, held_until, state, changed: Notify::const_new() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn tag(&self) -> Tag {
+        self.tag
     }
 
     /// The lock that is asked for.
@@ -131,10 +91,6 @@ impl RemoteRequest {
             session.release(self.tag);
         }
         self.advance(RequestState::Ended(NotGranted::Cancelled));
-    }
-
-    pub(super) fn is_held(&self) -> bool {
-        matches!(*self.locked_state(), RequestState::Held { .. })
     }
 
     /// Changes the state, unless the request has ended.
