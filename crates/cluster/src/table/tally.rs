@@ -149,7 +149,7 @@ impl TableTally {
     }
 
     /// Returns the current number of holders.
-    pub fn holders(&self) -> u64 {
+    pub(super) fn holders(&self) -> u64 {
         self.outcomes(AcquireOutcome::Granted) - self.holds.count()
     }
 }

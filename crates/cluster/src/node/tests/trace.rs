@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::node::trace::MAX_WATCHES;
 use crate::rules::Pattern;
 use crate::table::TraceWatch;
 
