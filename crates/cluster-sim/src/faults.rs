@@ -13,7 +13,7 @@ const MAX_FAULTS: usize = 40;
 
 /// The point at which a process crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CrashPoint {
+pub(crate) enum CrashPoint {
     /// After this many more outputs.
     AfterOutputs(usize),
     /// As soon as it has handed a write to its disk.
@@ -22,7 +22,7 @@ pub enum CrashPoint {
 
 /// A fault, or an action of an operator.
 #[derive(Clone, Debug)]
-pub enum ClusterFault {
+pub(crate) enum ClusterFault {
     /// The process of a site crashes, in the middle of its work; of what its disk had not completed, everything from
     /// some point on is lost.
     Crash {
@@ -95,12 +95,12 @@ pub enum ClusterFault {
 
 /// The directions that a partition cuts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
-    pub shape: &'static str,
+pub(crate) struct Cut {
+    pub(crate) shape: &'static str,
     /// Both ways or one way.
-    pub ways: &'static str,
+    pub(crate) ways: &'static str,
     /// Pairs of sender and receiver.
-    pub blocked: Vec<(usize, usize)>,
+    pub(crate) blocked: Vec<(usize, usize)>,
 }
 
 impl Cut {
@@ -157,7 +157,7 @@ impl ClusterFault {
     ];
 
     /// Returns the name of its kind, for counting.
-    pub fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self {
             ClusterFault::Crash { .. } => "crash",
             ClusterFault::Pause { .. } => "pause",

@@ -4,7 +4,7 @@
 //! In the first phase faults happen: processes crash (disks lose what they had not completed), pause, or are cut off in
 //! every shape; packets are lost with their connection, or arrive seconds late; clocks drift; operators add sites,
 //! remove them, add them again and change the rules; clients cancel and crash. Every property that must hold is checked
-//! after each event ([`properties`]). Then faults stop: in this second phase, the *calm*, every client that still wants
+//! after each event (`properties/`). Then faults stop: in this second phase, the *calm*, every client that still wants
 //! a lock must get it.
 //!
 //! **Disks.** Batches become durable whole and in their order (as [`meshlock_cluster::membership::disk`] requires).
@@ -28,17 +28,17 @@
 )]
 
 mod client;
-pub mod clock;
-pub mod coverage;
+mod clock;
+mod coverage;
 mod event;
-pub mod faults;
+mod faults;
 mod hosts;
 mod inject;
 mod machine;
 mod network;
 mod observe;
-pub mod properties;
-pub mod settings;
+mod properties;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -46,8 +46,9 @@ mod transport;
 mod workload;
 mod world;
 
-use coverage::Coverage;
-use properties::PropertyViolation;
+pub use clock::Moment;
+pub use coverage::{Coverage, CoverageGroup};
+pub use properties::PropertyViolation;
 use settings::SeedSettings;
 use world::World;
 
@@ -71,8 +72,6 @@ pub struct SeedReport {
     pub events: u64,
     /// Simulated time in microseconds, multiplied by the number of nodes.
     pub node_micros: u64,
-    /// Number of faults that the seed has.
-    pub faults: usize,
     /// Time from the last fault until every client was served, in microseconds.
     pub calm_micros: u64,
     /// Upper bound of that time, in microseconds.
@@ -87,9 +86,13 @@ pub fn run(seed: u64, options: &RunOptions) -> SeedReport {
     World::new(SeedSettings::draw(seed), options).run()
 }
 
+/// Returns the kinds of the faults that a seed has, in the order of time.
+pub fn fault_kinds(seed: u64) -> Vec<&'static str> {
+    SeedSettings::draw(seed).faults.iter().map(|(_, fault)| fault.kind()).collect()
+}
+
 /// Returns the smallest number of faults, the first ones, with which the seed still fails, and the failure. `fails`
 /// runs the seed with the given number of faults.
 pub fn fewest_faults<F>(seed: u64, fails: impl Fn(usize) -> Option<F>) -> Option<(usize, F)> {
-    let faults = SeedSettings::draw(seed).faults.len();
-    (0..=faults).find_map(|count| Some((count, fails(count)?)))
+    (0..=fault_kinds(seed).len()).find_map(|count| Some((count, fails(count)?)))
 }

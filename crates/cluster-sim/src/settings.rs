@@ -19,7 +19,7 @@ const FAULT_PHASE: std::ops::Range<u64> = 6_000_000..20_000_000;
 
 /// Everything that a seed determines before the first event.
 #[derive(Clone, Debug)]
-pub struct SeedSettings {
+pub(crate) struct SeedSettings {
     pub(crate) seed: u64,
     /// Number of sites.
     pub(crate) machines: usize,
@@ -47,7 +47,7 @@ pub struct SeedSettings {
     /// Directions in which nothing passes even in the calm; the sites that they do not affect must go on.
     pub(crate) lasting_cuts: Vec<(usize, usize)>,
     /// The faults, in order of time.
-    pub faults: Vec<(u64, ClusterFault)>,
+    pub(crate) faults: Vec<(u64, ClusterFault)>,
     pub(crate) rules: RulesText,
     /// The terms of leases.
     pub(crate) terms: Terms,
@@ -63,7 +63,7 @@ pub struct SeedSettings {
 
 impl SeedSettings {
     /// Draws everything from the seed.
-    pub fn draw(seed: u64) -> Self {
+    pub(crate) fn draw(seed: u64) -> Self {
         let mut draw = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed);
         let machines = draw.usize(1..=9);
         let founders = if draw.bool() { machines } else { draw.usize(1..=machines) };

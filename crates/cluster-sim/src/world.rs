@@ -132,7 +132,6 @@ impl World {
             hash: self.hash.finish(),
             events: self.events,
             node_micros: self.now.0 * self.settings.machines as u64,
-            faults: self.settings.faults.len(),
             calm_micros: self.now.0.saturating_sub(self.settings.calm),
             bound_micros: self.bound.micros(),
             coverage: self.coverage,

@@ -36,7 +36,7 @@ pub enum AddressError {
 
 impl Address {
     /// Maximum length in bytes.
-    pub const MAX_BYTES: usize = 255;
+    const MAX_BYTES: usize = 255;
 
     /// Returns the address as text.
     pub fn as_str(&self) -> &str {

@@ -16,9 +16,9 @@ use crate::names::{ClusterName, SiteName, fnv_1a};
 /// The identity of a cluster, fixed when it is founded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Founding {
-    pub cluster: ClusterName,
+    cluster: ClusterName,
     /// The first voters. The position of each is its number in Raft.
-    pub voters: Vec<SiteName>,
+    pub(crate) voters: Vec<SiteName>,
 }
 
 /// A hash of a cluster's founding, short enough for every packet. It protects against mistakes, not against attackers.

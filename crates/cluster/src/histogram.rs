@@ -4,7 +4,7 @@ use crate::time::Span;
 
 /// The upper bounds of the buckets in microseconds, from what a processor does to an hour; longer durations have a
 /// bucket of their own.
-pub const BOUNDS: [u64; 22] = [
+const BOUNDS: [u64; 22] = [
     10,
     25,
     50,

@@ -65,7 +65,7 @@ pub struct ClusterName(Arc<str>);
 
 impl ClusterName {
     /// Returns the name as text.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
@@ -92,7 +92,7 @@ pub struct SiteName(Arc<str>);
 
 impl SiteName {
     /// Maximum length in bytes.
-    pub const MAX_BYTES: usize = 64;
+    const MAX_BYTES: usize = 64;
 
     /// Returns the name as text.
     pub fn as_str(&self) -> &str {
@@ -116,7 +116,7 @@ pub struct LockName(Arc<str>);
 
 impl LockName {
     /// Maximum length in bytes.
-    pub const MAX_BYTES: usize = 255;
+    pub(crate) const MAX_BYTES: usize = 255;
 
     /// Returns the name as text.
     pub fn as_str(&self) -> &str {
@@ -127,7 +127,7 @@ impl LockName {
     ///
     /// The index is the FNV-1a hash of the name's bytes, modulo the number of members: all members of a view must
     /// compute the same.
-    pub fn home(&self, members: usize) -> usize {
+    pub(crate) fn home(&self, members: usize) -> usize {
         let hash = fnv_1a(self.0.bytes());
         let members = u64::try_from(members.max(1)).unwrap_or(u64::MAX);
         usize::try_from(hash % members).unwrap_or(0)
@@ -235,7 +235,7 @@ impl Incarnation {
 
     /// Returns the incarnation after this one.
     #[must_use]
-    pub const fn next(self) -> Self {
+    pub(crate) const fn next(self) -> Self {
         Incarnation(self.0.saturating_add(1))
     }
 }

@@ -70,7 +70,7 @@ pub(crate) fn check_sites(sites: &[SiteName]) -> Result<(), SitesError> {
 
 impl View {
     /// Returns the place of this incarnation of a site among the members.
-    pub fn place(&self, member: &Member) -> Option<usize> {
+    pub(crate) fn place(&self, member: &Member) -> Option<usize> {
         self.members.binary_search(member).ok()
     }
 

@@ -2,10 +2,8 @@
 
 use std::io;
 
-use meshlock_cluster::names::SiteName;
 use rustls::Connection;
 
-use super::connect::site_of;
 use super::error::TlsError;
 use super::identity::Identity;
 use super::records::{drain_tls, open_tls};
@@ -59,10 +57,5 @@ impl Wrap {
         let Some(tls) = &mut self.0 else { return Ok(()) };
         tls.send_close_notify();
         drain_tls(tls, wire).map_err(TlsError::of)
-    }
-
-    /// Returns the site at the other end; `None` without TLS or before the end of the handshake.
-    pub fn site(&self) -> Option<Result<SiteName, TlsError>> {
-        self.0.as_ref().filter(|tls| !tls.is_handshaking()).map(|tls| site_of(tls))
     }
 }

@@ -10,9 +10,7 @@ use anyhow::Context;
 use clap::Args;
 use comfy_table::CellAlignment;
 use indicatif::{ProgressBar, ProgressStyle};
-use meshlock_cluster_sim::coverage::Coverage;
-use meshlock_cluster_sim::settings::SeedSettings;
-use meshlock_cluster_sim::{RunOptions, SeedReport, fewest_faults, run as run_seed};
+use meshlock_cluster_sim::{Coverage, RunOptions, SeedReport, fault_kinds, fewest_faults, run as run_seed};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -203,7 +201,7 @@ fn shrink(seed: u64, violation: String, run: impl Fn(usize) -> Attempt) -> Failu
 
 /// Returns the number of faults of a seed.
 fn faults_of(seed: u64) -> usize {
-    SeedSettings::draw(seed).faults.len()
+    fault_kinds(seed).len()
 }
 
 /// Sums over the seeds that have run.
@@ -282,9 +280,7 @@ fn print(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use meshlock_cluster_sim::clock::Moment;
-    use meshlock_cluster_sim::coverage::CoverageGroup;
-    use meshlock_cluster_sim::properties::PropertyViolation;
+    use meshlock_cluster_sim::{CoverageGroup, Moment, PropertyViolation};
 
     use super::*;
 
@@ -328,10 +324,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_shrunk_to_the_first_fault_that_causes_it_and_one_less_holds() {
-        let first_crash = |seed| {
-            let faults = SeedSettings::draw(seed).faults;
-            faults.iter().position(|(_, fault)| fault.kind() == "crash")
-        };
+        let first_crash = |seed| fault_kinds(seed).iter().position(|kind| *kind == "crash");
         let seed = (0..100).find(|seed| first_crash(*seed) > Some(2)).unwrap();
         let all = with_a_bug(seed, faults_of(seed)).1.unwrap();
         let failure = shrink(seed, all, |faults| with_a_bug(seed, faults));

@@ -15,14 +15,14 @@
 //! The tests require, for each pair of mutant and property, a seed that shows it. (A disk that keeps half a batch is
 //! caught as well, by the Raft implementation's own checks.)
 
-pub mod agreement;
-pub mod departed;
-pub mod exclusion;
-pub mod fences;
-pub mod leases;
-pub mod sound;
-pub mod starvation;
-pub mod updates;
+pub(super) mod agreement;
+pub(super) mod departed;
+pub(super) mod exclusion;
+pub(super) mod fences;
+pub(super) mod leases;
+pub(super) mod sound;
+pub(super) mod starvation;
+pub(super) mod updates;
 
 use super::clock::Moment;
 

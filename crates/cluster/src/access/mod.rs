@@ -98,8 +98,8 @@ pub enum Subject<'a> {
 /// A denied permission. Its text says why, and what an operator can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
-    pub principal: Principal,
-    pub verb: Verb,
+    principal: Principal,
+    verb: Verb,
     /// The lock it was asked for, if it was about one.
     pub lock: Option<LockName>,
     /// Whether this site has any access rules.

@@ -80,7 +80,7 @@ pub enum TermsError {
 
 impl Terms {
     /// Checks that one lost renewal does not end a lease.
-    pub fn check(self) -> Result<Self, TermsError> {
+    pub(crate) fn check(self) -> Result<Self, TermsError> {
         let least = self.renew_every.times(2) + self.margin;
         if self.length <= least || self.renew_every == Span::ZERO {
             return Err(TermsError::TooShort {
@@ -176,7 +176,7 @@ impl MemberLease {
     }
 
     /// Returns whether locks may be held.
-    pub fn is_valid(&self, now: Time) -> bool {
+    pub(crate) fn is_valid(&self, now: Time) -> bool {
         self.end.is_some_and(|end| now < end)
     }
 

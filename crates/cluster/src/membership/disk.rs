@@ -139,11 +139,11 @@ pub enum DiskWrite {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
     /// The identity of the cluster; `None` before the first start.
-    pub founding: Option<Founding>,
+    pub(crate) founding: Option<Founding>,
     /// What this site knows of the voters' disks; `None` before the first start.
-    pub registrations: Option<Registrations>,
+    pub(crate) registrations: Option<Registrations>,
     /// The last incarnation that has begun.
-    pub incarnation: Incarnation,
+    pub(crate) incarnation: Incarnation,
     pub(super) ballot: Ballot,
     pub(super) saved: Saved,
     pub(super) entries: VecDeque<LogEntry>,

@@ -55,7 +55,7 @@ use questions::Questions;
 pub use questions::{CutOff, Overview, PeerQuestion, PeerReply, QuestionId};
 pub use queue::{Age, InLine, LockQueue, SiteLocks, SiteQueue, Standing, Why, line};
 use registration::VoterRegistration;
-pub use trace::{MAX_WATCHES, TraceEvent, TraceLine};
+pub use trace::{TraceEvent, TraceLine};
 pub use types::{Input, NodeOutput, WriteToken};
 
 /// After this many requests without an answer another site is asked.

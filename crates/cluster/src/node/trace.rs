@@ -13,7 +13,7 @@ use crate::table::{self, LockEvent, Request, RequestRefusal, StepKind, TableStep
 use crate::time::Time;
 
 /// Maximum number of concurrent watches of a node: each makes every step more expensive.
-pub const MAX_WATCHES: usize = 8;
+pub(super) const MAX_WATCHES: usize = 8;
 
 /// Maximum number of lines, at the beginning of a watch, about waiters and holders that exist already.
 const MAX_BEFORE: usize = 1000;

@@ -102,7 +102,7 @@ pub struct LockRule {
     /// K: the maximum number of concurrent holders.
     pub permits: u32,
     /// Maximum number of the K permits that one site may hold at once.
-    pub per_site: u32,
+    pub(crate) per_site: u32,
 }
 
 /// Rules that have been checked.
@@ -190,7 +190,7 @@ impl Rules {
     }
 
     /// Returns the rules as they were written.
-    pub fn text(&self) -> &RulesText {
+    pub(crate) fn text(&self) -> &RulesText {
         &self.text
     }
 }
@@ -198,7 +198,7 @@ impl Rules {
 impl LockRule {
     /// Returns the size of the algorithm's cluster: every member takes part once for each permit that one site may
     /// hold.
-    pub fn cluster(&self, members: usize) -> Cluster {
+    pub(crate) fn cluster(&self, members: usize) -> Cluster {
         Cluster::of(members.saturating_mul(self.per_site as usize)).with_permits(self.permits as usize)
     }
 

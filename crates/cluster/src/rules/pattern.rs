@@ -46,7 +46,7 @@ impl Pattern {
     }
 
     /// Returns whether `name` matches.
-    pub fn matches(&self, name: &str) -> bool {
+    pub(crate) fn matches(&self, name: &str) -> bool {
         match self.kind {
             PatternKind::Prefix => name.starts_with(&self.text),
             PatternKind::Name => name == self.text,

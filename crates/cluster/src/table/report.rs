@@ -178,7 +178,7 @@ impl LockTable {
     }
 
     /// Returns the first [`MAX_LISTED`] locks that clients of this site hold, in the order of their requests.
-    pub fn held(&self, now: Time) -> Vec<HeldLock> {
+    pub(crate) fn held(&self, now: Time) -> Vec<HeldLock> {
         let held = self.holders().filter_map(|(_, request, lock)| {
             let hold = self.locks.get(lock)?.hold(request)?;
             Some(HeldLock { lock: lock.clone(), holder: self.holder(hold, now) })

@@ -148,7 +148,7 @@ impl TableTally {
     }
 
     /// Returns the current number of holders.
-    pub fn holders(&self) -> u64 {
+    pub(super) fn holders(&self) -> u64 {
         self.outcomes(AcquireOutcome::Granted) - self.holds.count()
     }
 }

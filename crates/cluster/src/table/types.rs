@@ -147,7 +147,7 @@ pub struct TableConfig {
     /// Maximum number of locks that a site keeps.
     pub max_locks: usize,
     /// How long before the end of the lease clients are told (from the lease's terms).
-    pub margin: Span,
+    pub(crate) margin: Span,
 }
 
 /// The time, and what the lease allows at that time.

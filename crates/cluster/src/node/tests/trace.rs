@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use meshlock_testing::within_steps;
 
 use super::*;
+use crate::node::trace::MAX_WATCHES;
 use crate::rules::Pattern;
 use crate::table::TraceWatch;
 
