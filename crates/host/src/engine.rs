@@ -356,15 +356,20 @@ impl PacketHandler for SharedNode {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "count-locks"))]
 thread_local! {
-    /// Number of times that this thread has taken a node's lock.
-    pub(crate) static LOCKS_TAKEN: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    static LOCKS_TAKEN: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Returns how often this thread has taken a node's lock. For tests.
+#[cfg(any(test, feature = "count-locks"))]
+pub fn locks_taken() -> u64 {
+    LOCKS_TAKEN.get()
 }
 
 impl SharedNode {
     pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "count-locks"))]
         LOCKS_TAKEN.set(LOCKS_TAKEN.get() + 1);
         // A panic of the node is caught before it reaches this lock, so the state behind a poisoned lock is consistent.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)

@@ -31,6 +31,8 @@ mod pending;
 mod store;
 mod thread;
 
+#[cfg(feature = "count-locks")]
+pub use engine::locks_taken;
 pub use engine::{Engine, EngineError, Handle, Listener, NodeSetup, NodeState};
 pub use meter::{Readings, SessionEnd, Via};
 pub use net::{IntroduceError, ListenError, Traffic, learn_of_cluster, listen, tune};

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use super::permits::{PermitsError, agree_on_permits, has_permits};
+use super::permits::{PermitsError, agree_on_permits, permits_of};
 use super::{Admitted, Front, Inner};
 use crate::engine::{Listener, Locked};
 use crate::gate::AuditEvent;
@@ -191,7 +191,7 @@ impl<O: Observer> Acquisition<O> {
             return node.with(|node| self.ask(node, owner, wanted));
         };
         let too_early = node.with(|node| {
-            if has_permits(node.node(), &self.lock, permits) {
+            if permits_of(node.node(), &self.lock) == Some(permits) {
                 self.ask(node, owner, wanted);
                 return None;
             }

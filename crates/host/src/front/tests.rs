@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::acquire::TRY_WITHIN;
 use super::*;
-use crate::engine::{Engine, LOCKS_TAKEN, NodeSetup};
+use crate::engine::{self, Engine, NodeSetup};
 use crate::gate::{Audit, AuditTarget, Each, Policy};
 
 /// A listener of sessions that needs no answers.
@@ -93,9 +93,9 @@ fn lines(path: &Path) -> Vec<Value> {
 
 /// How often `act` takes the node's lock on this thread.
 fn locks_taken<R>(act: impl FnOnce() -> R) -> (u64, R) {
-    let before = LOCKS_TAKEN.get();
+    let before = engine::locks_taken();
     let result = act();
-    (LOCKS_TAKEN.get() - before, result)
+    (engine::locks_taken() - before, result)
 }
 
 #[test]

@@ -99,9 +99,7 @@ impl Consul {
         if is_new {
             self.records().set_held(lease, lock.clone(), form, mark);
         }
-        // The cluster has to agree on the number of permits only if it differs from its rules.
-        let permits = Some(permits).filter(|&permits| self.permits_of(lock) != Some(permits));
-        let held = self.sessions.acquire(caller, request, permits).await;
+        let held = self.sessions.acquire(caller, request, Some(permits)).await;
         if held.is_err() && is_new && self.sessions.key(caller, &name).is_none() {
             self.records().remove_held(lease, lock);
         }

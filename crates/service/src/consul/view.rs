@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_cluster::access::{Subject, Verb};
 use meshlock_cluster::names::LockName;
-use meshlock_cluster::rules::Rules;
 use meshlock_host::front::Admitted;
 use meshlock_system::now;
 use serde::Serialize;
@@ -77,21 +76,9 @@ fn as_base64<S: Serializer>(value: &[u8], serializer: S) -> Result<S::Ok, S::Err
 }
 
 impl Consul {
-    /// Returns the number of permits of a lock, as far as this site knows the cluster's rules.
-    pub(super) fn permits_of(&self, lock: &LockName) -> Option<u32> {
-        self.sessions.front().node().look(|node| {
-            if let Some(rules) = node.table().rules() {
-                return Some(rules.rule(lock).permits);
-            }
-            // While the view changes, the rules of the next view already apply. Before the first view there are none.
-            let view = Some(node.view()).filter(|view| view.epoch.number() > 0)?;
-            Rules::new(view.rules.clone()).ok().map(|rules| rules.rule(lock).permits)
-        })
-    }
-
     /// Returns the state of the lock if a client of this site holds all of it, so that no other site need be asked.
     pub(super) fn observe_here(&self, lock: &LockName) -> Option<Observed> {
-        let permits = self.permits_of(lock).filter(|&permits| permits == 1)?;
+        let permits = self.sessions.front().permits(lock).filter(|&permits| permits == 1)?;
         let mut held = self.keys_of(lock);
         let held = held.pop().filter(|_| held.is_empty())?;
         Some(Observed { permits, holders: vec![self.held_here(&held)] })
@@ -123,7 +110,7 @@ impl Consul {
 
     /// Converts holders. For this site's own keys the registry knows more, and earlier.
     pub(super) fn as_observed(&self, lock: &LockName, holders: &[Holder]) -> Observed {
-        let permits = self.permits_of(lock).unwrap_or(1);
+        let permits = self.sessions.front().permits(lock).unwrap_or(1);
         let mut here: BTreeMap<i64, HeldKey> =
             self.keys_of(lock).into_iter().map(|key| (key.fence, key)).collect();
         let mut seen = Vec::with_capacity(holders.len());
