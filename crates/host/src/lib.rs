@@ -31,7 +31,7 @@ mod pending;
 mod store;
 mod thread;
 
-#[cfg(feature = "count-locks")]
+#[cfg(any(test, feature = "count-locks"))]
 pub use engine::locks_taken;
 pub use engine::{Engine, EngineError, Handle, Listener, NodeSetup, NodeState};
 pub use meter::{Readings, SessionEnd, Via};

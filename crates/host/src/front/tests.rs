@@ -1,5 +1,6 @@
 //! The single admission path of a node, whichever API a request came through.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -7,10 +8,11 @@ use std::time::Instant;
 use meshlock_cluster::access::{Access, Pace, RuleText, Tokens};
 use meshlock_cluster::node::{ClientAnswer, Config};
 use meshlock_cluster::table::Wait;
-use meshlock_testing::{eventually, eventually_some};
+use meshlock_testing::{eventually, eventually_some, in_time};
 use serde_json::Value;
 
 use super::acquire::TRY_WITHIN;
+use super::permits::agree_on_permits;
 use super::*;
 use crate::engine::{self, Engine, NodeSetup};
 use crate::gate::{Audit, AuditTarget, Each, Policy};
@@ -157,6 +159,28 @@ fn the_cluster_agrees_on_the_permits_of_a_semaphore_that_no_rule_names() {
     assert!(matches!(other, NotGranted::Permits(PermitsError::Differ { has: 2, wants: 3, .. })), "{other:?}");
     let star = not_granted(decided(&acquire(&front, &me, params("pool*", Wait::Forever, Some(2)))));
     assert!(matches!(star, NotGranted::Permits(PermitsError::Star { .. })), "{star:?}");
+}
+
+#[tokio::test]
+async fn rules_that_change_after_an_agreement_on_permits_are_noticed_and_agreed_on_again() {
+    let (_engine, front) = ready(Policy::default(), Audit::default());
+    let me = front.in_process();
+    let two = params("pool", Wait::Forever, Some(2));
+    let asks = front.prepare(&me, &two.lock, ());
+    let (agreed, front) = (Cell::new(0), &front);
+    let agree = || {
+        agreed.set(agreed.get() + 1);
+        let again = agreed.get() > 1;
+        let lock = two.lock.clone();
+        async move {
+            // The first time somebody takes the permits away again, before the node is asked.
+            if again { agree_on_permits(front, &front.in_process(), &lock, 2).await } else { Ok(()) }
+        }
+    };
+    asks.ask_once_agreed(own(), two.clone(), agree).await;
+    let state = in_time("a decision", asks.until(|state| *state != AcquireState::Waiting)).await;
+    assert!(matches!(state, AcquireState::Held(LockGrant { slot: Some(_), .. })), "{state:?}");
+    assert_eq!(agreed.get(), 2);
 }
 
 #[test]
