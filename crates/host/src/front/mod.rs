@@ -31,7 +31,7 @@ pub use acquire::{
     AcquireEvent, AcquireParams, AcquireState, Acquisition, Ended, LockGrant, NotGranted, Observer, Owner,
 };
 pub use permits::PermitsError;
-pub use questions::{BrokenLock, NotAnswered};
+pub use questions::{BrokenLock, NotAnswered, QueueReader};
 
 /// The single admission path of a node. Clones refer to the same node and the same rules.
 #[derive(Clone)]
@@ -89,6 +89,19 @@ impl Front {
     /// Checks whether the caller may use `verb` on `subject`. A denial is written to the audit log.
     pub fn check_subject(&self, caller: &Admitted, verb: Verb, subject: Subject<'_>) -> Result<(), Denied> {
         self.0.gate.check_subject(caller, verb, subject)
+    }
+
+    /// Checks whether the caller has any right at all. A denial is written to the audit log.
+    pub fn check_any_right(&self, caller: &Admitted) -> Result<(), Denied> {
+        if [Verb::Watch, Verb::Break, Verb::Admin].iter().any(|verb| self.may(caller, *verb, Subject::Some)) {
+            return Ok(());
+        }
+        self.check_subject(caller, Verb::Acquire, Subject::Some)
+    }
+
+    /// Returns whether the caller may use `verb` on `subject`, for answers that leave out what it may not see. Nothing is audited.
+    pub fn may(&self, caller: &Admitted, verb: Verb, subject: Subject<'_>) -> bool {
+        self.0.gate.may(caller, verb, subject).is_ok()
     }
 
     /// Returns the access rules, the limits and the audit log.

@@ -45,12 +45,6 @@ pub(super) fn permits_of(node: &Node, lock: &LockName) -> Option<u32> {
 }
 
 impl Front {
-    /// Returns the number of permits of a lock, as far as this site knows the cluster's rules. They may change at any time: an
-    /// [acquisition](super::AcquireParams::permits) says itself how many it expects.
-    pub fn permits(&self, lock: &LockName) -> Option<u32> {
-        self.node().look(|node| permits_of(node, lock))
-    }
-
     /// Checks whether the caller may change the cluster's rules.
     pub(super) fn check_rules_change(&self, caller: &Admitted) -> Result<(), Denied> {
         self.check_subject(caller, Verb::Admin, Subject::Cluster)

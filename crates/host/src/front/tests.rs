@@ -127,6 +127,33 @@ async fn a_right_to_one_verb_is_no_right_to_another() {
     assert!(matches!(not_granted(denied.state()), NotGranted::Denied(_)));
 }
 
+#[tokio::test]
+async fn the_status_takes_any_right_and_lists_the_held_locks_that_its_caller_may_watch() {
+    let rules: &[(&str, &str, &[Verb])] = &[
+        ("asker", "*", &[Verb::Acquire]),
+        ("breaker", "*", &[Verb::Break]),
+        ("viewer", "b", &[Verb::Watch]),
+    ];
+    let (_engine, front) = ready(policy(rules), Audit::default());
+    let me = front.in_process();
+    let held = ["a", "b"].map(|lock| acquire(&front, &me, params(lock, Wait::Forever, None)));
+    assert!(held.iter().all(|held| is_held(held)));
+    let seen = async |caller: &Admitted| {
+        let overview = front.overview(caller).await.unwrap();
+        let mut locks: Vec<String> = overview.held.iter().map(|held| held.lock.to_string()).collect();
+        locks.sort();
+        (overview.counts.holders, locks.join(" "))
+    };
+    assert_eq!(seen(&me).await, (2, "a b".to_owned()));
+    assert_eq!(seen(&admitted(&front, "viewer")).await, (2, "b".to_owned()));
+    assert_eq!(seen(&admitted(&front, "asker")).await, (2, String::new()));
+    assert_eq!(seen(&admitted(&front, "breaker")).await, (2, String::new()));
+    let nobody = admitted(&front, "nobody");
+    assert!(matches!(front.overview(&nobody).await, Err(NotAnswered::Denied(_))));
+    assert!(front.rules(&admitted(&front, "asker")).is_err());
+    assert!(front.rules(&admitted(&front, "viewer")).is_ok());
+}
+
 #[test]
 fn callers_over_a_network_are_limited_in_rate_and_the_program_itself_is_not() {
     let each = Each { pace: Pace { rate: 1, burst: 2 }, ..Each::default() };

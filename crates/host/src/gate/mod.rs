@@ -217,15 +217,21 @@ impl Gate {
         verb: Verb,
         subject: Subject<'_>,
     ) -> Result<(), Denied> {
-        if !caller.origin.is_bound_by_rules() {
-            return Ok(());
-        }
-        let checked = self.policy().access.check(&caller.principal, verb, subject);
+        let checked = self.may(caller, verb, subject);
         if let Err(denied) = &checked {
             self.charge(&caller.principal);
             self.audit.note(caller, denied.lock.as_ref(), AuditEvent::Denied { verb });
         }
         checked
+    }
+
+    /// Returns whether the caller may use `verb` on any subject. Nothing is audited.
+    pub(crate) fn may(&self, caller: &Caller, verb: Verb, subject: Subject<'_>) -> Result<(), Denied> {
+        if caller.origin.is_bound_by_rules() {
+            self.policy().access.check(&caller.principal, verb, subject)
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes to the audit log that a caller could not be identified.

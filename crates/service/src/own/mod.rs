@@ -208,12 +208,12 @@ impl Locks for Own {
         self.break_lock(&caller, request.into_inner().lock.parse().map_err(bad)?).await.map(Response::new)
     }
 
-    async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
-        self.status_response().await.map(Response::new)
+    async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
+        self.status_response(&caller_of(&request)?).await.map(Response::new)
     }
 
-    async fn get_rules(&self, _: Request<GetRulesRequest>) -> Result<Response<Rules>, Status> {
-        Ok(Response::new(self.rules()))
+    async fn get_rules(&self, request: Request<GetRulesRequest>) -> Result<Response<Rules>, Status> {
+        self.rules(&caller_of(&request)?).map(Response::new)
     }
 
     async fn set_rules(&self, request: Request<Rules>) -> Result<Response<Rules>, Status> {

@@ -41,7 +41,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/v1/locks/{lock}/watch", Right(Watch)),
     ("GET", "/v1/locks/{lock}", Right(Watch)),
     ("POST", "/v1/locks/{lock}/break", Right(Break)),
-    ("GET", "/v1/status", Right(Watch)),
+    ("GET", "/v1/status", Something),
     ("GET", "/v1/rules", Right(Watch)),
     ("PUT", "/v1/rules", Right(Admin)),
     // Our own API in gRPC.
@@ -55,7 +55,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/meshlock.v1.Locks/Watch", Right(Watch)),
     ("POST", "/meshlock.v1.Locks/Queue", Right(Watch)),
     ("POST", "/meshlock.v1.Locks/Break", Right(Break)),
-    ("POST", "/meshlock.v1.Locks/Status", Right(Watch)),
+    ("POST", "/meshlock.v1.Locks/Status", Something),
     ("POST", "/meshlock.v1.Locks/GetRules", Right(Watch)),
     ("POST", "/meshlock.v1.Locks/SetRules", Right(Admin)),
     // etcd's API in gRPC. Keys are read by clients that wait for a lock and by clients that watch one.

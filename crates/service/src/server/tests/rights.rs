@@ -138,7 +138,6 @@ async fn each_verb_gives_what_it_says_and_nothing_else() {
         ("POST", "/v1/sessions", "{}", "asker"),
         ("POST", "/v1/locks/a/acquire", r#"{"try":true}"#, "asker"),
         ("GET", "/v1/locks/a", "", "watcher"),
-        ("GET", "/v1/status", "", "watcher"),
         ("GET", "/v1/rules", "", "watcher"),
         ("POST", "/v1/locks/a/break", "", "breaker"),
         ("PUT", "/v1/rules", rules, "admin"),
@@ -147,6 +146,31 @@ async fn each_verb_gives_what_it_says_and_nothing_else() {
             let status = server.call(Some(who), method, path, body).await.status;
             assert_eq!(status, if who == verb { 200 } else { 403 }, "{who} {method} {path}");
         }
+    }
+}
+
+#[tokio::test]
+async fn the_site_s_status_takes_any_right_whichever_api_is_asked() {
+    let rules: &[(&str, &str, &[Verb])] = &[
+        ("asker", "a", &[Verb::Acquire]),
+        ("watcher", "a", &[Verb::Watch]),
+        ("breaker", "a", &[Verb::Break]),
+        ("admin", "*", &[Verb::Admin]),
+    ];
+    let server = TestServer::new(rules, &["asker", "watcher", "breaker", "admin", "nobody"]);
+    for (method, path) in [
+        ("GET", "/v1/status"),
+        ("POST", "/v3/maintenance/status"),
+        ("GET", "/v1/agent/self"),
+        ("GET", "/v1/status/leader"),
+        ("GET", "/v1/status/peers"),
+    ] {
+        for who in ["asker", "watcher", "breaker", "admin"] {
+            let said = server.call(Some(who), method, path, "{}").await;
+            assert_eq!(said.status, 200, "{who} {path}: {said:?}");
+        }
+        let said = server.call(Some("nobody"), method, path, "{}").await;
+        assert_eq!(said.status, 403, "{path}: {said:?}");
     }
 }
 
