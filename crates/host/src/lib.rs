@@ -28,6 +28,7 @@ mod log;
 mod meter;
 mod net;
 mod pending;
+mod published;
 mod store;
 mod thread;
 

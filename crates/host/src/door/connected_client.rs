@@ -223,7 +223,7 @@ impl ConnectedClient {
             Door::Local { .. } => None,
             Door::Network { silence, slot, .. } => {
                 drop(slot.lock().unwrap_or_else(PoisonError::into_inner).take());
-                Some(Contact { silence: *silence, drift: self.drift() })
+                Some(Contact { silence: *silence, drift: self.front.drift() })
             }
         };
         let _ = self.greeted.set(greeted);
