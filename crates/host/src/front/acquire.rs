@@ -412,7 +412,7 @@ impl<O: Observer> Listener for Acquisition<O> {
         let ClientAnswer::Lock(event) = answer else { return };
         let ended = match *event {
             LockEvent::Granted { fence, slot, lease_end, margin, by, .. } => {
-                let audit = self.front.0.gate.audit();
+                let audit = self.front.audit();
                 if audit.wants_all() {
                     audit.note(&self.caller, Some(&self.lock), AuditEvent::Granted { fence: fence.value() });
                 }

@@ -116,7 +116,7 @@ impl Front {
         let answer = self.question(|request| ClientCall::Break { request, lock: lock.clone() }).await?;
         let ClientAnswer::Broken { cut_off, missing, .. } = answer else { return Err(unexpected(&answer)) };
         let fences = cut_off.iter().map(|cut_off| cut_off.fence.value()).collect();
-        self.gate().audit().note(caller, Some(&lock), AuditEvent::Broke { fences });
+        self.audit().note(caller, Some(&lock), AuditEvent::Broke { fences });
         Ok(BrokenLock { cut_off, missing })
     }
 
@@ -125,14 +125,14 @@ impl Front {
         self.check_rules_change(caller)?;
         let answer = self.question(|request| ClientCall::SetRules { request, rules }).await?;
         let ClientAnswer::RulesSet { epoch, .. } = answer else { return Err(unexpected(&answer)) };
-        self.gate().audit().note(caller, None, AuditEvent::SetRules { epoch: epoch.number() });
+        self.audit().note(caller, None, AuditEvent::SetRules { epoch: epoch.number() });
         Ok(epoch)
     }
 
     /// Tells a site to leave the cluster. Returns whether the site has received that.
     pub(crate) async fn remove_site(&self, caller: &Admitted, site: SiteName) -> Result<bool, NotAnswered> {
         self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
-        self.gate().audit().note(caller, None, AuditEvent::Removed { site: Some(site.clone()) });
+        self.audit().note(caller, None, AuditEvent::Removed { site: Some(site.clone()) });
         let answer = self.question(|request| ClientCall::Remove { request, site }).await?;
         if let ClientAnswer::Leaves { leaves, .. } = answer { Ok(leaves) } else { Err(unexpected(&answer)) }
     }
@@ -141,20 +141,21 @@ impl Front {
     /// sites have agreed.
     pub async fn leave(&self, caller: &Admitted) -> Result<(), NotAnswered> {
         self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
-        self.gate().audit().note(caller, None, AuditEvent::Removed { site: None });
+        self.audit().note(caller, None, AuditEvent::Removed { site: None });
         let answer = self.question(|request| ClientCall::Leave { request }).await?;
         if let ClientAnswer::Left { .. } = answer { Ok(()) } else { Err(unexpected(&answer)) }
     }
 
     /// Revokes everything that clients hold here; they have the margin of a lease to stop. Returns the number of holders.
-    pub fn take_all_away(&self) -> usize {
-        self.node().with(|node| {
+    pub fn take_all_away(&self, caller: &Admitted) -> Result<usize, Denied> {
+        self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
+        Ok(self.node().with(|node| {
             let holders = node.node().table().counts().holders;
             if holders > 0 {
                 node.call(ClientCall::TakeAllAway);
             }
             holders
-        })
+        }))
     }
 
     /// Reports every step of the locks that match a pattern, or of all locks, to `listener`, until the session ends or the client cancels

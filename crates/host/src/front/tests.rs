@@ -169,6 +169,16 @@ fn callers_over_a_network_are_limited_in_rate_and_the_program_itself_is_not() {
 }
 
 #[test]
+fn giving_something_back_is_never_refused_and_counts_as_a_request() {
+    let each = Each { pace: Pace { rate: 1, burst: 100 }, ..Each::default() };
+    let (_engine, front) = start(&["a"], Policy::default(), each, Audit::default());
+    let asked = |name: &str| (0..100).filter(|_| front.admit(caller(name), RequestKind::Ask).is_ok()).count();
+    assert!((0..1000).all(|_| front.admit(caller("ci"), RequestKind::GiveBack).is_ok()));
+    assert_eq!(asked("other"), 100);
+    assert!(asked("ci") < 100);
+}
+
+#[test]
 fn the_cluster_agrees_on_the_permits_of_a_semaphore_that_no_rule_names() {
     let (_engine, front) = ready(policy(&[("ci", "*", &[Verb::Acquire])]), Audit::default());
     let (me, ci) = (front.in_process(), admitted(&front, "ci"));
@@ -228,7 +238,7 @@ fn an_agreement_on_permits_takes_no_longer_than_its_acquisition_may_wait() {
 }
 
 #[test]
-fn the_audit_log_has_one_line_for_each_granted_or_denied_acquisition() {
+fn the_audit_log_has_one_line_for_each_granted_or_denied_acquisition_and_each_ended_session() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("audit.jsonl");
     let audit = Audit::open(&AuditTarget::File(path.clone())).unwrap();
@@ -244,11 +254,18 @@ fn the_audit_log_has_one_line_for_each_granted_or_denied_acquisition() {
     assert!(matches!(decided(&permit), AcquireState::Held(_)));
     held.release();
     permit.abandon();
-    front.gate().audit().flush();
+    let session = front.open_session(&me, Arc::new(NoAnswers));
+    front.close_session::<()>(&me, session, [], "its program has ended");
+    front.audit().flush();
     let written = lines(&path);
-    let line = |line: &Value| [&line["event"], &line["lock"]].map(|text| text.as_str().unwrap().to_owned());
+    let line = |line: &Value| {
+        [&line["event"], &line["lock"]].map(|text| text.as_str().unwrap_or_default().to_owned())
+    };
     let events: Vec<[String; 2]> = written.iter().map(line).collect();
-    assert_eq!(events, [["granted", "deploy/web"], ["denied", "orders"], ["granted", "pool"]]);
+    let acquired = [["granted", "deploy/web"], ["denied", "orders"], ["granted", "pool"]];
+    assert_eq!(events[..3], acquired);
+    assert_eq!(events[3..], [["session-ended", ""]]);
+    assert_eq!(written[3]["why"], "its program has ended");
     assert_eq!(written[0]["request"], ci.request.to_string());
 }
 
@@ -256,7 +273,7 @@ fn the_audit_log_has_one_line_for_each_granted_or_denied_acquisition() {
 fn an_acquisition_that_is_granted_at_once_takes_the_nodes_lock_once() {
     let (_engine, front) = ready(Policy::default(), Audit::default());
     let me = front.in_process();
-    let session = front.open_session(Arc::new(NoAnswers));
+    let session = front.open_session(&me, Arc::new(NoAnswers));
     let params_of = |lock| params(lock, Wait::Forever, None);
     let (locks, held) = locks_taken(|| front.acquire(&me, Owner::Session(session), params_of("a"), ()));
     assert!(is_held(&held));
@@ -271,7 +288,7 @@ fn an_acquisition_that_is_granted_at_once_takes_the_nodes_lock_once() {
     assert_eq!(locks, 1, "with permits that the rules already give");
     let (locks, ()) = locks_taken(|| held.abandon());
     assert_eq!(locks, 1, "to release it");
-    let (locks, ()) = locks_taken(|| front.close_session(session, [held]));
+    let (locks, ()) = locks_taken(|| front.close_session(&me, session, [held], "it is closed"));
     assert_eq!(locks, 1, "to end a session");
 }
 

@@ -24,7 +24,6 @@ use meshlock_cluster::table::{LossReason, RequestRefusal, Wait};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::front::{AcquireParams, Admitted, Ended, Front, NotGranted, Owner, PermitsError};
 pub(crate) use meshlock_host::front::{AcquireState, NotAnswered};
-use meshlock_host::gate::Gate;
 use meshlock_system::now;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
@@ -124,10 +123,6 @@ impl Sessions {
     /// Checks whether the caller may do something with a lock.
     pub(crate) fn check(&self, caller: &Admitted, verb: Verb, lock: &LockName) -> Result<(), Denied> {
         self.0.front.check(caller, verb, lock)
-    }
-
-    pub(crate) fn gate(&self) -> &Gate {
-        self.0.front.gate()
     }
 
     /// Waits for a lock. The key is removed if all calls that wait for it go away before one of them has the lock.
@@ -282,8 +277,7 @@ impl Sessions {
 
     /// How often a holder is told for how long its lock is safe: four times per lease.
     pub(crate) fn safety_interval(&self) -> Duration {
-        let length = self.0.front().node().look(|node| node.lease().terms().length);
-        Duration::from_micros(length.micros() / 4)
+        Duration::from_micros(self.0.front().lease_length().micros() / 4)
     }
 }
 

@@ -208,6 +208,9 @@ async fn a_client_over_its_rate_limit_is_told_when_to_retry_and_others_are_serve
     // A slow machine gives it a few seconds' worth more.
     assert!(served >= 20 && refused > 500, "{served} {refused}");
     assert_eq!(server.call(Some("other"), "GET", "/v1/rules", "").await.status, 200);
+    // Whatever else it does, it can give back what it holds: here, what it has not got.
+    let said = server.post("flood", "/v1/locks/a/release", json!({ "session": "4d" })).await;
+    assert_eq!(said.status, 404, "{said:?}");
     let path = "/meshlock.v1.Locks/GetRules";
     let said = server
         .send(RemoteClient::unknown(), Some(&token_of("flood")), "POST", path, ("application/grpc", ""))
