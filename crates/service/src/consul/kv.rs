@@ -93,13 +93,14 @@ impl Consul {
         let who = label(form, lease, mark.flags, &mark.value).map_err(too_long)?;
         let name = registry_name(lock, lease);
         let wanted = NewKey { name: name.clone(), lock: lock.clone(), lease, value: mark.value.clone() };
-        let request = KeyRequest { wanted, wait: Wait::Try, who, if_known: IfKnown::Join };
+        let request =
+            KeyRequest { wanted, wait: Wait::Try, permits: Some(permits), who, if_known: IfKnown::Join };
         // Record the session first, so that readers see the holder as soon as the lock is granted.
         let is_new = self.records().held(lease, lock).is_none();
         if is_new {
             self.records().set_held(lease, lock.clone(), form, mark);
         }
-        let held = self.sessions.acquire(caller, request, Some(permits)).await;
+        let held = self.sessions.acquire(caller, request).await;
         if held.is_err() && is_new && self.sessions.key(caller, &name).is_none() {
             self.records().remove_held(lease, lock);
         }

@@ -191,9 +191,9 @@ impl Etcd {
         let wanted = NewKey { name: name.to_vec(), lock, lease, value };
         // A client can wait in a key only if the key is its own.
         let wait = if form == Form::Direct { Wait::Try } else { Wait::Forever };
-        let request = KeyRequest { wanted, wait, who, if_known: IfKnown::Refuse };
+        let request = KeyRequest { wanted, wait, permits: None, who, if_known: IfKnown::Refuse };
         let asked = match form {
-            Form::Direct => self.sessions.acquire(caller, request, None).await.map(|(key, _)| key),
+            Form::Direct => self.sessions.acquire(caller, request).await.map(|(key, _)| key),
             Form::Hex | Form::Decimal => self.sessions.ask(caller, request, GRANT_WAIT).await,
         };
         if form == Form::Direct && matches!(asked, Err(AcquireError::Registry(RegistryError::KeyTaken))) {

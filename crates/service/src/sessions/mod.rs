@@ -65,6 +65,8 @@ pub(crate) struct Inner {
 pub(crate) struct KeyRequest {
     pub(crate) wanted: NewKey,
     pub(crate) wait: Wait,
+    /// See [`AcquireParams::permits`].
+    pub(crate) permits: Option<u32>,
     /// Label of the client, for operators.
     pub(crate) who: ClientLabel,
     pub(crate) if_known: IfKnown,
@@ -130,12 +132,11 @@ impl Sessions {
         &self,
         caller: &Admitted,
         request: KeyRequest,
-        permits: Option<u32>,
     ) -> Result<(SessionKey, KeyGrant), AcquireError> {
         let since = now();
         loop {
             let wait = request.wait.after(now().since(since));
-            let (key, is_new) = self.begin(caller, KeyRequest { wait, ..request.clone() }, permits)?;
+            let (key, is_new) = self.begin(caller, KeyRequest { wait, ..request.clone() })?;
             let waiting = Waiting::begin(self, &key);
             let decided = key.driver.until(|state| *state != AcquireState::Waiting);
             let state = match wait {
@@ -171,7 +172,7 @@ impl Sessions {
         longest: Duration,
     ) -> Result<SessionKey, AcquireError> {
         let name = request.wanted.name.clone();
-        let (key, _) = self.begin(caller, request, None)?;
+        let (key, _) = self.begin(caller, request)?;
         key.driver.observer().keep();
         let _ = timeout(longest, key.driver.until(|state| *state != AcquireState::Waiting)).await;
         match key.driver.state() {
@@ -186,13 +187,8 @@ impl Sessions {
         }
     }
 
-    fn begin(
-        &self,
-        caller: &Admitted,
-        request: KeyRequest,
-        permits: Option<u32>,
-    ) -> Result<(SessionKey, bool), AcquireError> {
-        let KeyRequest { wanted, wait, who, if_known } = request;
+    fn begin(&self, caller: &Admitted, request: KeyRequest) -> Result<(SessionKey, bool), AcquireError> {
+        let KeyRequest { wanted, wait, permits, who, if_known } = request;
         let lock = wanted.lock.clone();
         // Check before the key exists, so that a denied request leaves nothing behind.
         self.check(caller, Verb::Acquire, &lock)?;
