@@ -16,6 +16,7 @@ use super::core::{Core, Touched, flush};
 use super::disk::{self, Sink};
 use super::log;
 use super::net::{Net, PacketHandler};
+use super::published::Published;
 use super::store::{Store, StoreError};
 use super::thread::IdleThread;
 use meshlock_cluster::founding;
@@ -123,6 +124,7 @@ pub(super) struct SharedNode {
     core: Mutex<Core>,
     pub(super) state: watch::Sender<NodeState>,
     pub(super) net: Arc<Net>,
+    pub(super) published: Published,
     /// Wakes the clock's task when its next alarm has moved to an earlier time.
     alarm: Notify,
     /// Held while the rules are changed for a semaphore, so that one change is made at a time.
@@ -155,11 +157,14 @@ impl Engine {
             AsyncAlarm::new()?
         };
         let net = Net::new(site.clone(), fastrand::u64(..), (security, speaks), addresses, tasks.clone());
+        let published = Published::default();
+        published.update(&node, false);
         let (core, state) = (Mutex::new(Core::new(node, outputs)), watch::Sender::new(NodeState::default()));
         let shared = Arc::new(SharedNode {
             core,
             state,
             net: Arc::new(net),
+            published,
             alarm: Notify::new(),
             rules_gate: tokio::sync::Mutex::default(),
         });
@@ -207,7 +212,7 @@ impl Handle {
         let mut locked = Locked { core: self.shared.lock(), shared: &self.shared, touched: Touched::new() };
         let result = act(&mut locked);
         let Locked { mut core, touched, .. } = locked;
-        self.shared.arm(&mut core);
+        self.shared.finish(&mut core);
         let to_read = core.peers_to_read();
         drop(core);
         flush(touched);
@@ -215,6 +220,11 @@ impl Handle {
             peer.read_now(&self.shared);
         }
         result
+    }
+
+    /// Returns what may be read without the node's lock.
+    pub(super) fn published(&self) -> &Published {
+        &self.shared.published
     }
 
     /// Waits until `wanted` holds of the node's state.
@@ -335,7 +345,7 @@ impl PacketHandler for SharedNode {
             for packet in packets {
                 core.handle(Input::Packet { from: from.clone(), packet }, Some(arrived), self, &mut touched);
             }
-            self.arm(&mut core);
+            self.finish(&mut core);
         }
         flush(touched);
     }
@@ -356,15 +366,20 @@ impl PacketHandler for SharedNode {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "count-locks"))]
 thread_local! {
-    /// Number of times that this thread has taken a node's lock.
-    pub(crate) static LOCKS_TAKEN: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    static LOCKS_TAKEN: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Returns how often this thread has taken a node's lock. For tests.
+#[cfg(any(test, feature = "count-locks"))]
+pub fn locks_taken() -> u64 {
+    LOCKS_TAKEN.get()
 }
 
 impl SharedNode {
     pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "count-locks"))]
         LOCKS_TAKEN.set(LOCKS_TAKEN.get() + 1);
         // A panic of the node is caught before it reaches this lock, so the state behind a poisoned lock is consistent.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
@@ -377,13 +392,15 @@ impl SharedNode {
             let mut core = self.lock();
             let input = input(&mut core);
             core.handle(input, None, self, &mut touched);
-            self.arm(&mut core);
+            self.finish(&mut core);
         }
         flush(touched);
     }
 
-    /// Makes sure that the clock's task wakes up by the node's next deadline.
-    fn arm(&self, core: &mut Core) {
+    /// Ends a step of the node, before its lock is released: publishes its state, and makes sure that the clock's task wakes up by its next
+    /// deadline.
+    fn finish(&self, core: &mut Core) {
+        self.published.update(&core.node, core.has_failed);
         let due = if core.has_failed { Time::from_micros(u64::MAX) } else { core.node.next_due() };
         if due < core.armed {
             core.armed = due;

@@ -28,9 +28,12 @@ mod log;
 mod meter;
 mod net;
 mod pending;
+mod published;
 mod store;
 mod thread;
 
+#[cfg(any(test, feature = "count-locks"))]
+pub use engine::locks_taken;
 pub use engine::{Engine, EngineError, Handle, Listener, NodeSetup, NodeState};
 pub use meter::{Readings, SessionEnd, Via};
 pub use net::{IntroduceError, ListenError, Traffic, learn_of_cluster, listen, tune};

@@ -93,8 +93,8 @@ impl Node {
 
     pub(crate) fn new(engine: Engine, front: Front, served: OpenDoors) -> Self {
         let lease_end = Arc::new(LeaseEnd::default());
-        let session = front.open_session(lease_end.clone());
         let me = front.in_process();
+        let session = front.open_session(&me, lease_end.clone());
         Node { inner: Arc::new(Inner { served, front, me, session, lease_end, engine }) }
     }
 
@@ -272,13 +272,13 @@ impl Node {
     /// # }
     /// ```
     pub async fn shut_down(&self, grace: Duration) -> bool {
-        let Inner { front, served, .. } = &*self.inner;
+        let Inner { front, served, me, .. } = &*self.inner;
         served.stop_accepting();
         let mut leaving = std::pin::pin!(self.leave());
         if timeout(grace, leaving.as_mut()).await.is_ok() {
             return true;
         }
-        let holders = front.take_all_away();
+        let holders = front.take_all_away(me).unwrap_or_default();
         if holders > 0 {
             tracing::warn!(holders, "clients hold locks: they are told that they have lost them");
         }
@@ -321,7 +321,7 @@ impl Node {
     /// ```
     pub fn set_access(&self, access: &[AccessRule], tokens: &[AccessToken]) -> Result<(), StartError> {
         let policy: Policy = policy(access, tokens)?;
-        self.inner.front.gate().replace(policy);
+        self.inner.front.set_policy(policy);
         Ok(())
     }
 
@@ -339,7 +339,7 @@ impl Node {
     /// # }
     /// ```
     pub fn reopen_audit_log(&self) {
-        self.inner.front.gate().audit().reopen();
+        self.inner.front.audit().reopen();
     }
 
     /// Waits for a limited time until the events so far are written to the audit log's file.
@@ -352,7 +352,7 @@ impl Node {
     /// # }
     /// ```
     pub fn flush_audit_log(&self) {
-        self.inner.front.gate().audit().flush();
+        self.inner.front.audit().flush();
     }
 
     /// Returns the node's admission path, for the other crates of this project.
@@ -400,7 +400,7 @@ impl std::fmt::Debug for Node {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.front.close_session::<()>(self.session, []);
+        self.front.close_session::<()>(&self.me, self.session, [], "its program has closed the node");
     }
 }
 

@@ -107,7 +107,7 @@ impl Asked {
     fn new(node: &Node, lock: &str, cause: u64) -> Self {
         let (says, told) = channel();
         let front = node.front();
-        let session: Session = front.open_session(Arc::new(Quiet));
+        let session: Session = front.open_session(&front.in_process(), Arc::new(Quiet));
         let lock = lock.parse().unwrap();
         let wanted = AcquireParams { lock, wait: Wait::Forever, permits: None, cause: Cause::new(cause) };
         let told_by = Told(Mutex::new(says));

@@ -4,12 +4,10 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use meshlock_cluster::names::LockName;
-use meshlock_cluster::table::{Session, Wait};
 use meshlock_wire::clients::{RefusalKind, Tag, ToClient, ToNode};
 use tokio::task::AbortHandle;
 
-use super::connected_client::ConnectedClient;
+use super::connected_client::{ConnectedClient, Greeted};
 use super::convert;
 use super::group::kill_by;
 use super::watch::ClientWatch;
@@ -92,22 +90,13 @@ impl Observer for ReplyObserver {
 }
 
 impl ConnectedClient {
-    pub(super) fn start_acquisition(
-        self: &Arc<Self>,
-        caller: &Admitted,
-        session: Session,
-        tag: Tag,
-        lock: LockName,
-        wait: Wait,
-        permits: Option<u32>,
-    ) -> Arc<Acquisition<ReplyObserver>> {
-        let wanted = AcquireParams { lock, wait, permits, cause: None };
-        self.front.acquire(
-            caller,
-            Owner::Session(session),
-            wanted,
-            ReplyObserver { client: self.clone(), tag },
-        )
+    /// Starts an acquisition.
+    pub(super) fn acquire(self: &Arc<Self>, by: &Greeted, tag: Tag, wanted: AcquireParams) {
+        if self.reserve(tag) {
+            let observer = ReplyObserver { client: self.clone(), tag };
+            let acquisition = self.front.acquire(&by.caller, Owner::Session(by.session), wanted, observer);
+            self.keep(tag, OpenRequest::Lock(acquisition));
+        }
     }
 
     /// Starts a call that has a single answer.

@@ -4,9 +4,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use meshlock_cluster::names::{ClientLabel, LockName};
+use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::node::ClientAnswer;
-use meshlock_cluster::table::{LockEvent, Session, Wait};
+use meshlock_cluster::table::{LockEvent, Session};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::{ProcessGroup, now};
 use meshlock_wire::clients::{
@@ -21,8 +21,8 @@ use super::group::until_gone;
 use super::presence::{Door, Gone, certified, is_maybe_hello};
 use crate::channel::Channel;
 use crate::engine::Listener;
-use crate::front::{Admitted, Front};
-use crate::gate::{AuditEvent, Caller, Connected, RequestId, RequestKind};
+use crate::front::{AcquireParams, Admitted, Front};
+use crate::gate::{Caller, Connected, RequestId, RequestKind, TooFast};
 use crate::meter::SessionEnd;
 
 /// Maximum number of bytes of one read.
@@ -47,7 +47,8 @@ pub(super) struct ConnectedClient {
 
 /// What is known of a client once it has said hello.
 pub(super) struct Greeted {
-    pub(super) caller: Caller,
+    pub(super) caller: Admitted,
+    pub(super) session: Session,
     /// The version of the protocol that both sides speak.
     version: u16,
     /// Counts the connection of a client over a network.
@@ -69,9 +70,8 @@ impl ConnectedClient {
             watches: AtomicBool::new(false),
             group: Mutex::default(),
         });
-        let session = client.front.open_session(client.clone());
         let gone = tokio::select! {
-            gone = client.read_all(session) => gone,
+            gone = client.read_all() => gone,
             () = client.channel.keep_writing() => client.how_gone(&Ok(false)),
         };
         client.front.node().note_session_end(match gone {
@@ -88,24 +88,23 @@ impl ConnectedClient {
         if let Some(group) = group {
             until_gone(group).await;
         }
-        client.end_session(session, gone);
+        client.end_session(gone);
         // The connection is closed last: its end tells the client that everything is released.
         client.channel.close();
     }
 
-    fn end_session(&self, session: Session, gone: Gone) {
+    fn end_session(&self, gone: Gone) {
+        // A client that has not said hello has no session, and nothing is open.
+        let Some(Greeted { caller, session, .. }) = self.greeted.get() else { return };
         // Open requests and the client refer to each other: taking them out breaks the cycle.
         let open = std::mem::take(&mut *self.open());
-        let acquisitions = open.into_values().filter_map(|open| open.end(&self.front));
-        self.front.close_session(session, acquisitions.collect::<Vec<_>>());
+        let acquisitions: Vec<_> = open.into_values().filter_map(|open| open.end(&self.front)).collect();
         let why = if gone == Gone::Ended { "its client has gone" } else { "its client was cut off" };
-        if let Some(Greeted { caller, .. }) = self.greeted.get() {
-            self.front.gate().audit().note(caller, None, AuditEvent::Ended { session: None, why });
-        }
+        self.front.close_session(caller, *session, acquisitions, why);
     }
 
     /// Reads and handles the client's messages until it has gone or must be cut off.
-    async fn read_all(self: &Arc<Self>, session: Session) -> Gone {
+    async fn read_all(self: &Arc<Self>) -> Gone {
         let (mut bytes, mut scratch) = (Vec::new(), vec![0; READ_BYTES]);
         loop {
             let read = self.channel.read(&mut scratch, &mut bytes);
@@ -132,7 +131,7 @@ impl ConnectedClient {
                 match take_to_node(&bytes[at..]) {
                     Ok(Some((message, length))) => {
                         at += length;
-                        if !self.on_message(session, message) {
+                        if !self.on_message(message) {
                             return Gone::CutOff;
                         }
                     }
@@ -150,21 +149,22 @@ impl ConnectedClient {
     }
 
     /// Handles a message. Returns whether the client may continue.
-    fn on_message(self: &Arc<Self>, session: Session, message: ToNode) -> bool {
-        let Some(Greeted { caller, .. }) = self.greeted.get() else {
+    fn on_message(self: &Arc<Self>, message: ToNode) -> bool {
+        let Some(greeted) = self.greeted.get() else {
             let ToNode::Hello { version, who } = message else {
                 self.refuse(0, RefusalKind::BadRequest, "say hello first");
                 return false;
             };
-            return self.welcome(session, version, who);
+            return self.welcome(version, who);
         };
+        let Some(kind) = kind_of(&message) else {
+            self.refuse(0, RefusalKind::BadRequest, "hello is said once");
+            return false;
+        };
+        let admitted = self.front.admit_again(&greeted.caller, kind);
         match message {
-            ToNode::Hello { .. } => {
-                self.refuse(0, RefusalKind::BadRequest, "hello is said once");
-                return false;
-            }
             ToNode::Ping(tag) => {
-                if self.front.admit(caller.clone(), RequestKind::Renew).is_err() {
+                if admitted.is_err() {
                     self.log_end(Some(io::Error::other("it sends pings too often")));
                     return false;
                 }
@@ -173,11 +173,12 @@ impl ConnectedClient {
             ToNode::Cancel(tag) => self.on_end(tag, OpenRequest::cancel),
             ToNode::Release(tag) => self.on_end(tag, OpenRequest::release),
             ToNode::Guard { group } => self.guard(group),
-            ToNode::Acquire { tag, lock, wait, permits } => {
-                self.admitted(tag, |caller| self.acquire(&caller, session, tag, lock, wait, permits));
-            }
+            ToNode::Hello { .. } => {}
+            ToNode::Acquire { tag, lock, wait, permits } => self.unless_too_fast(tag, admitted, || {
+                self.acquire(greeted, tag, AcquireParams { lock, wait, permits, cause: None });
+            }),
             ToNode::Watch { tag, pattern, states } => {
-                self.admitted(tag, |caller| self.watch(&caller, session, tag, &pattern, states));
+                self.unless_too_fast(tag, admitted, || self.watch(greeted, tag, &pattern, states));
             }
             ToNode::Queue { tag, .. }
             | ToNode::Status { tag }
@@ -185,21 +186,22 @@ impl ConnectedClient {
             | ToNode::SetRules { tag, .. }
             | ToNode::Locks { tag }
             | ToNode::Remove { tag, .. }
-            | ToNode::Leave { tag } => self.admitted(tag, |caller| self.ask(caller, tag, message)),
+            | ToNode::Leave { tag } => {
+                self.unless_too_fast(tag, admitted, || self.ask(greeted.caller.clone(), tag, message));
+            }
         }
         true
     }
 
-    /// Runs `act` unless the client exceeds its rate limit.
-    fn admitted(&self, tag: Tag, act: impl FnOnce(Admitted)) {
-        let Some(Greeted { caller, .. }) = self.greeted.get() else { return };
-        match self.front.admit(caller.clone(), RequestKind::Ask) {
-            Ok(caller) => act(caller),
+    /// Runs `act` if the client was admitted, or tells it that it exceeds its rate limit.
+    fn unless_too_fast(&self, tag: Tag, admitted: Result<(), TooFast>, act: impl FnOnce()) {
+        match admitted {
+            Ok(()) => act(),
             Err(error) => self.refuse(tag, RefusalKind::TooFast, error),
         }
     }
 
-    fn welcome(&self, session: Session, theirs: u16, who: ClientLabel) -> bool {
+    fn welcome(self: &Arc<Self>, theirs: u16, who: ClientLabel) -> bool {
         let Some(version) = common_version(theirs) else {
             let (low, high) = VERSIONS;
             let why = format!(
@@ -209,8 +211,12 @@ impl ConnectedClient {
             self.refuse(0, RefusalKind::Version, why);
             return false;
         };
-        let (greeted, who) = match self.identify(version, who) {
-            Ok(known) => known,
+        let principal = self.principal().map_err(|error| error.to_string());
+        let caller =
+            principal.map(|principal| Caller { principal, origin: self.origin(), request: RequestId::new() });
+        let greeted = caller.and_then(|caller| self.front.greet(caller).map_err(|error| error.to_string()));
+        let (caller, connected) = match greeted {
+            Ok(greeted) => greeted,
             Err(error) => {
                 if let Door::Network { address, .. } = &self.door {
                     tracing::warn!(%address, %error, "a client is refused");
@@ -223,43 +229,15 @@ impl ConnectedClient {
             Door::Local { .. } => None,
             Door::Network { silence, slot, .. } => {
                 drop(slot.lock().unwrap_or_else(PoisonError::into_inner).take());
-                Some(Contact { silence: *silence, drift: self.drift() })
+                Some(Contact { silence: *silence, drift: self.front.drift() })
             }
         };
-        let _ = self.greeted.set(greeted);
-        let reacts_within = contact.map_or(Span::ZERO, |contact| contact.drift.stretch(contact.silence));
-        self.front.introduce(session, who, reacts_within);
+        let who = certified(who, &caller.principal);
+        let silence = contact.map_or(Span::ZERO, |contact| contact.silence);
+        let session = self.front.open_client_session(&caller, self.clone(), who, silence);
+        let _ = self.greeted.set(Greeted { caller, session, version, _connected: connected });
         self.say(&ToClient::Welcome { version, site: self.front.site().clone(), time: now(), contact });
         true
-    }
-
-    /// Determines who the client is, and the label that others see.
-    fn identify(&self, version: u16, who: ClientLabel) -> Result<(Greeted, ClientLabel), String> {
-        let principal = self.principal().map_err(|error| error.to_string())?;
-        let connected = match self.door {
-            Door::Local { .. } => None,
-            Door::Network { .. } => {
-                Some(self.front.gate().connect(&principal).map_err(|error| error.to_string())?)
-            }
-        };
-        let who = certified(who, &principal);
-        let caller = Caller { principal, origin: self.origin(), request: RequestId::new() };
-        Ok((Greeted { caller, version, _connected: connected }, who))
-    }
-
-    fn acquire(
-        self: &Arc<Self>,
-        caller: &Admitted,
-        session: Session,
-        tag: Tag,
-        lock: LockName,
-        wait: Wait,
-        permits: Option<u32>,
-    ) {
-        if self.reserve(tag) {
-            let acquisition = self.start_acquisition(caller, session, tag, lock, wait, permits);
-            self.keep(tag, OpenRequest::Lock(acquisition));
-        }
     }
 
     /// Reserves a tag, if it is new and not too many are open. The request is [stored](Self::keep) later, because its answer may come
@@ -320,6 +298,25 @@ impl ConnectedClient {
 
     pub(super) fn open(&self) -> MutexGuard<'_, FxHashMap<Tag, OpenRequest>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns how a message counts towards the client's rate limit; `None` for a greeting, which is limited by the number of connections.
+fn kind_of(message: &ToNode) -> Option<RequestKind> {
+    match message {
+        ToNode::Hello { .. } => None,
+        ToNode::Ping(_) => Some(RequestKind::Renew),
+        // A guard says who must stop when a lock is lost: without it the lock could not be given back in time.
+        ToNode::Cancel(_) | ToNode::Release(_) | ToNode::Guard { .. } => Some(RequestKind::GiveBack),
+        ToNode::Acquire { .. }
+        | ToNode::Watch { .. }
+        | ToNode::Queue { .. }
+        | ToNode::Status { .. }
+        | ToNode::Break { .. }
+        | ToNode::SetRules { .. }
+        | ToNode::Locks { .. }
+        | ToNode::Remove { .. }
+        | ToNode::Leave { .. } => Some(RequestKind::Ask),
     }
 }
 

@@ -10,6 +10,8 @@ mod connected_client;
 mod convert;
 mod group;
 mod presence;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 pub use accept::{ServeError, Serving, listen, serve, serve_network};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use meshlock_cluster::access::Principal;
 use meshlock_cluster::names::ClientLabel;
-use meshlock_cluster::time::{Drift, Span, Time};
+use meshlock_cluster::time::{Span, Time};
 use meshlock_system::{ProcessGroup, now};
 use meshlock_tls::TlsError;
 use meshlock_wire::clients::RefusalKind;
@@ -53,15 +53,10 @@ impl ConnectedClient {
             Door::Local { .. } => self.front.lease_end().map_or(Span::ZERO, |end| end.since(now())),
             Door::Network { silence, .. } => {
                 let last = Time::from_micros(self.last_message.load(Ordering::Relaxed));
-                (last + self.drift().stretch(*silence)).since(now())
+                (last + self.front.drift().stretch(*silence)).since(now())
             }
         };
         Duration::from_micros(left.micros())
-    }
-
-    /// Returns the bound on clock drift that the cluster has agreed on.
-    pub(super) fn drift(&self) -> Drift {
-        self.front.node().look(|node| node.lease().terms().drift)
     }
 
     /// Returns how long to wait for the next message; `None` (forever) for a client of this machine.

@@ -6,15 +6,15 @@ use std::sync::{Arc, OnceLock};
 
 use meshlock_cluster::node::{ClientAnswer, TraceLine};
 use meshlock_cluster::rules::Pattern;
-use meshlock_cluster::table::{LockEvent, Request, Session, TraceWatch};
+use meshlock_cluster::table::{LockEvent, Request, TraceWatch};
 use meshlock_system::{now, wall};
 use meshlock_wire::clients::{RefusalKind, Tag, ToClient};
 
 use super::asked::OpenRequest;
-use super::connected_client::ConnectedClient;
+use super::connected_client::{ConnectedClient, Greeted};
 use super::convert;
 use crate::engine::Listener;
-use crate::front::{Admitted, Front};
+use crate::front::Front;
 
 /// Maximum number of bytes that wait for a watching client before it loses lines.
 const MAX_WAITING: usize = 1 << 20;
@@ -39,14 +39,7 @@ pub(super) struct ClientWatch {
 
 impl ConnectedClient {
     /// Starts a watch of the locks that match `pattern`.
-    pub(super) fn watch(
-        self: &Arc<Self>,
-        caller: &Admitted,
-        session: Session,
-        tag: Tag,
-        pattern: &str,
-        states: bool,
-    ) {
+    pub(super) fn watch(self: &Arc<Self>, by: &Greeted, tag: Tag, pattern: &str, states: bool) {
         let pattern = if pattern == "*" { Ok(None) } else { Pattern::parse(pattern).map(Some) };
         let pattern = match pattern {
             Ok(pattern) => pattern,
@@ -59,9 +52,9 @@ impl ConnectedClient {
         let watching = Arc::new(ClientWatch { client: self.clone(), tag, request, untold, origin });
         self.watches.store(true, Ordering::Relaxed);
         self.keep(tag, OpenRequest::Watch(watching.clone()));
-        let watched = self.front.watch(caller, watching.clone(), |request| {
+        let watched = self.front.watch(&by.caller, watching.clone(), |request| {
             let _ = watching.request.set(request);
-            TraceWatch { session, request, pattern, states }
+            TraceWatch { session: by.session, request, pattern, states }
         });
         if let Err(denied) = watched {
             self.forget(tag);

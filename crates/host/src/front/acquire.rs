@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use super::permits::{PermitsError, agree_on_permits, has_permits};
+use super::permits::{PermitsError, agree_on_permits, permits_of};
 use super::{Admitted, Front, Inner};
 use crate::engine::{Listener, Locked};
 use crate::gate::AuditEvent;
@@ -187,17 +187,7 @@ impl<O: Observer> Acquisition<O> {
         if let Err(denied) = self.front.check(&self.caller, Verb::Acquire, &self.lock) {
             return self.end(Ended::NotGranted(denied.into()));
         }
-        let Some(permits) = wanted.permits else {
-            return node.with(|node| self.ask(node, owner, wanted));
-        };
-        let too_early = node.with(|node| {
-            if has_permits(node.node(), &self.lock, permits) {
-                self.ask(node, owner, wanted);
-                return None;
-            }
-            Some((owner, wanted))
-        });
-        if let Some((owner, wanted)) = too_early {
+        if let Err((permits, owner, wanted)) = node.with(|node| self.ask(node, owner, wanted)) {
             self.agree_first(permits, owner, wanted);
         }
     }
@@ -311,10 +301,21 @@ impl<O: Observer> Acquisition<O> {
         }
     }
 
-    /// Passes the acquisition to the node, unless it was closed meanwhile.
-    fn ask(self: &Arc<Self>, node: &mut Locked<'_>, owner: Owner, wanted: AcquireParams) {
+    /// Passes the acquisition to the node, unless it was closed meanwhile. If the lock does not have the wanted number of permits,
+    /// everything is handed back with that number: the rules cannot change between this check and the request.
+    fn ask(
+        self: &Arc<Self>,
+        node: &mut Locked<'_>,
+        owner: Owner,
+        wanted: AcquireParams,
+    ) -> Result<(), (u32, Owner, AcquireParams)> {
         if self.closed.load(Ordering::Relaxed) {
-            return;
+            return Ok(());
+        }
+        if let Some(permits) = wanted.permits
+            && permits_of(node.node(), &self.lock) != Some(permits)
+        {
+            return Err((permits, owner, wanted));
         }
         let session = match owner {
             Owner::Session(session) => session,
@@ -331,31 +332,49 @@ impl<O: Observer> Acquisition<O> {
             self.request.store(request.0, Ordering::Relaxed);
             ClientCall::Acquire(Acquire { session, request, lock, wait, cause })
         });
+        Ok(())
     }
 
     /// Makes the cluster agree on the lock's permits before the node is asked for the lock.
     fn agree_first(self: &Arc<Self>, permits: u32, owner: Owner, wanted: AcquireParams) {
         let this = self.clone();
         let agreeing = self.front.0.node.tasks().spawn(async move {
-            let since = now();
-            let agreed = agree_on_permits(&this.front, &this.caller, &wanted.lock, permits);
-            let longest = match wanted.wait {
-                Wait::Forever => Duration::MAX,
-                Wait::Within(span) => Duration::from_micros(span.micros()),
-                Wait::Try => TRY_WITHIN,
-            };
-            match timeout(longest, agreed).await {
-                Ok(Ok(())) => {
-                    let wait = wanted.wait.after(now().since(since));
-                    let wanted = AcquireParams { wait, permits: None, ..wanted };
-                    this.front.0.node.with(|node| this.ask(node, owner, wanted));
-                }
-                Ok(Err(error)) => this.end(Ended::NotGranted(error)),
-                Err(_) if wanted.wait == Wait::Try => this.end(Ended::NotGranted(NotGranted::Busy)),
-                Err(_) => this.end(Ended::NotGranted(NotGranted::TimedOut)),
-            }
+            let agree = || agree_on_permits(&this.front, &this.caller, &this.lock, permits);
+            this.ask_once_agreed(owner, wanted, agree).await;
         });
         let _ = self.agreeing.set(agreeing.abort_handle());
+    }
+
+    /// Asks the node for the lock after `agree` has succeeded, and again for as long as somebody changes the rules in between. All of
+    /// it counts towards the time that the acquisition may wait.
+    pub(super) async fn ask_once_agreed<F: Future<Output = Result<(), NotGranted>>>(
+        self: &Arc<Self>,
+        mut owner: Owner,
+        mut wanted: AcquireParams,
+        agree: impl Fn() -> F,
+    ) {
+        let (since, wait) = (now(), wanted.wait);
+        let asked = async {
+            loop {
+                agree().await?;
+                wanted.wait = wait.after(now().since(since));
+                match self.front.0.node.with(|node| self.ask(node, owner, wanted)) {
+                    Ok(()) => return Ok(()),
+                    Err((_, same_owner, same_wanted)) => (owner, wanted) = (same_owner, same_wanted),
+                }
+            }
+        };
+        let longest = match wait {
+            Wait::Forever => Duration::MAX,
+            Wait::Within(span) => Duration::from_micros(span.micros()),
+            Wait::Try => TRY_WITHIN,
+        };
+        match timeout(longest, asked).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.end(Ended::NotGranted(error)),
+            Err(_) if wait == Wait::Try => self.end(Ended::NotGranted(NotGranted::Busy)),
+            Err(_) => self.end(Ended::NotGranted(NotGranted::TimedOut)),
+        }
     }
 
     /// Changes the state and notifies the observer, unless the acquisition has ended.
@@ -393,7 +412,7 @@ impl<O: Observer> Listener for Acquisition<O> {
         let ClientAnswer::Lock(event) = answer else { return };
         let ended = match *event {
             LockEvent::Granted { fence, slot, lease_end, margin, by, .. } => {
-                let audit = self.front.0.gate.audit();
+                let audit = self.front.audit();
                 if audit.wants_all() {
                     audit.note(&self.caller, Some(&self.lock), AuditEvent::Granted { fence: fence.value() });
                 }

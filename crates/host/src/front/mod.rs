@@ -7,7 +7,7 @@
 //! ```
 //!
 //! So a rule, a limit or a mode that is added here applies everywhere. Every request needs an [`Admitted`] caller, and only
-//! [`Front::admit`] creates one for a caller that came over a network.
+//! [`Front::admit`] and, for a connection, [`Front::greet`] create one for a caller that came over a network.
 
 mod acquire;
 mod permits;
@@ -19,19 +19,22 @@ mod tests;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use meshlock_cluster::access::{Denied, Principal, Subject, Verb};
+use meshlock_cluster::access::{ClientName, Denied, Principal, Subject, Verb};
 use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
 use meshlock_cluster::node::ClientCall;
 use meshlock_cluster::table::Session;
 use meshlock_cluster::time::Span;
 
 use super::engine::{Handle, Listener};
-use super::gate::{Caller, CallerOrigin, Gate, RequestId, RequestKind, TooFast};
+use super::gate::{
+    Audit, AuditEvent, Caller, CallerOrigin, Connected, Gate, Policy, RequestId, RequestKind, TooFast,
+    TooManyConnections,
+};
 pub use acquire::{
     AcquireEvent, AcquireParams, AcquireState, Acquisition, Ended, LockGrant, NotGranted, Observer, Owner,
 };
 pub use permits::PermitsError;
-pub use questions::{BrokenLock, NotAnswered};
+pub use questions::{BrokenLock, NotAnswered, QueueReader};
 
 /// The single admission path of a node. Clones refer to the same node and the same rules.
 #[derive(Clone)]
@@ -91,9 +94,55 @@ impl Front {
         self.0.gate.check_subject(caller, verb, subject)
     }
 
-    /// Returns the access rules, the limits and the audit log.
-    pub fn gate(&self) -> &Arc<Gate> {
-        &self.0.gate
+    /// Checks whether the caller has any right at all. A denial is written to the audit log.
+    pub fn check_any_right(&self, caller: &Admitted) -> Result<(), Denied> {
+        if [Verb::Watch, Verb::Break, Verb::Admin].iter().any(|verb| self.may(caller, *verb, Subject::Some)) {
+            return Ok(());
+        }
+        self.check_subject(caller, Verb::Acquire, Subject::Some)
+    }
+
+    /// Returns whether the caller may use `verb` on `subject`, for answers that leave out what it may not see. Nothing is audited.
+    pub fn may(&self, caller: &Admitted, verb: Verb, subject: Subject<'_>) -> bool {
+        self.0.gate.may(caller, verb, subject).is_ok()
+    }
+
+    /// Admits a client that keeps a connection: it is limited by the number of its connections, and each of its requests by
+    /// [`admit_again`](Front::admit_again).
+    pub(crate) fn greet(&self, caller: Caller) -> Result<(Admitted, Option<Connected>), TooManyConnections> {
+        let counts = matches!(caller.origin, CallerOrigin::Network(_));
+        let connected = counts.then(|| self.connect(&caller.principal)).transpose()?;
+        Ok((Admitted(caller), connected))
+    }
+
+    /// Counts a connection of `principal`, until what is returned is dropped.
+    pub fn connect(&self, principal: &Principal) -> Result<Connected, TooManyConnections> {
+        self.0.gate.connect(principal)
+    }
+
+    /// Returns whose token this is, if this site knows it.
+    pub fn bearer(&self, token: &str) -> Option<ClientName> {
+        self.0.gate.policy().tokens.bearer(token).cloned()
+    }
+
+    /// Returns whether this site knows any tokens.
+    pub fn has_tokens(&self) -> bool {
+        !self.0.gate.policy().tokens.is_empty()
+    }
+
+    /// Writes to the audit log that a caller could not be identified, which costs it more than a request that is served.
+    pub fn note_unknown(&self, caller: &Admitted) {
+        self.0.gate.note_unknown(caller);
+    }
+
+    /// Replaces the access rules and tokens. Locks that were granted before are kept.
+    pub fn set_policy(&self, policy: Policy) {
+        self.0.gate.replace(policy);
+    }
+
+    /// Returns the audit log.
+    pub fn audit(&self) -> &Audit {
+        self.0.gate.audit()
     }
 
     /// Returns the name of the node's site.
@@ -106,26 +155,48 @@ impl Front {
         &self.0.node
     }
 
-    /// Opens a session. `listener` is told until when what the session holds is safe.
-    pub fn open_session(&self, listener: Arc<dyn Listener>) -> Session {
+    /// Opens a session of the caller. `listener` is told until when what the session holds is safe.
+    pub fn open_session(&self, _: &Admitted, listener: Arc<dyn Listener>) -> Session {
         self.0.node.with(|node| node.open_session(listener))
     }
 
-    /// Tells the node whose session this is, and after how long without a message the client has certainly stopped using what it holds.
-    pub(crate) fn introduce(&self, session: Session, who: ClientLabel, reacts_within: Span) {
-        self.0.node.with(|node| node.call(ClientCall::Introduce { session, who, reacts_within }));
+    /// Opens a session of a client in another process, which `who` describes to others. After `silence` without a message, by any clock,
+    /// the client has certainly stopped using what it holds.
+    pub(crate) fn open_client_session(
+        &self,
+        _: &Admitted,
+        listener: Arc<dyn Listener>,
+        who: ClientLabel,
+        silence: Span,
+    ) -> Session {
+        self.0.node.with(|node| {
+            let session = node.open_session(listener);
+            let reacts_within = node.node().lease().terms().drift.stretch(silence);
+            node.call(ClientCall::Introduce { session, who, reacts_within });
+            session
+        })
     }
 
-    /// Ends a session and releases what it holds. The observers of `acquisitions`, which belong to it, are not called again.
+    /// Ends a session of the caller and releases what it holds. The observers of `acquisitions`, which belong to it, are not called
+    /// again.
     pub fn close_session<O: Observer>(
         &self,
+        caller: &Admitted,
         session: Session,
         acquisitions: impl IntoIterator<Item = Arc<Acquisition<O>>>,
+        why: &'static str,
     ) {
         let acquisitions: Vec<_> = acquisitions.into_iter().collect();
         self.0.node.with(|node| {
             let requests = acquisitions.iter().filter_map(|acquisition| acquisition.close_quietly());
             node.close_session(session, requests);
         });
+        self.note_session_end(caller, None, why);
+    }
+
+    /// Writes to the audit log that a session has ended. The sessions of the wire APIs consist of acquisitions that have a session each,
+    /// and have an identifier that their clients know.
+    pub fn note_session_end(&self, owner: &Caller, session: Option<String>, why: &'static str) {
+        self.audit().note(owner, None, AuditEvent::Ended { session, why });
     }
 }

@@ -34,9 +34,14 @@ pub enum PermitsError {
     Refused { lock: LockName, why: String },
 }
 
-/// Whether the lock has this number of permits by the rules of this site's view.
-pub(super) fn has_permits(node: &Node, lock: &LockName, permits: u32) -> bool {
-    node.table().rules().is_some_and(|rules| rules.rule(lock).permits == permits)
+/// Returns the number of permits that the lock has by the rules of this site's view; `None` before the first view.
+pub(super) fn permits_of(node: &Node, lock: &LockName) -> Option<u32> {
+    if let Some(rules) = node.table().rules() {
+        return Some(rules.rule(lock).permits);
+    }
+    // While the view changes, the rules of the next view already apply.
+    let view = Some(node.view()).filter(|view| view.epoch > Epoch::default())?;
+    Rules::new(view.rules.clone()).ok().map(|rules| rules.rule(lock).permits)
 }
 
 impl Front {

@@ -1,4 +1,4 @@
-//! Calls with a single answer: a lock's queue, the site's status, breaking a lock, changing the rules, leaving the cluster.
+//! Calls with a single answer: a lock's queue, the site's status, the rules, breaking a lock, changing the rules, leaving the cluster.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,9 +10,10 @@ use meshlock_cluster::table::{LockEvent, Request, TraceWatch};
 use meshlock_protocol::Epoch;
 use tokio::sync::oneshot;
 
+use super::permits::permits_of;
 use super::{Admitted, Front};
 use crate::engine::Listener;
-use crate::gate::{AuditEvent, CallerOrigin};
+use crate::gate::AuditEvent;
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,45 +36,64 @@ pub struct BrokenLock {
     pub missing: Vec<SiteName>,
 }
 
+/// Reads the queue of one lock, on behalf of a caller that may.
+pub struct QueueReader {
+    front: Front,
+    lock: LockName,
+}
+
+impl QueueReader {
+    /// Returns the lock whose queue it reads.
+    pub fn lock(&self) -> &LockName {
+        &self.lock
+    }
+
+    /// Returns the lock's number of permits, as far as this site knows the cluster's rules. They may change at any time: an
+    /// [acquisition](super::AcquireParams::permits) says itself how many it expects.
+    pub fn permits(&self) -> Option<u32> {
+        self.front.node().look(|node| permits_of(node, &self.lock))
+    }
+
+    /// Returns who holds the lock and who waits for it, in the whole cluster.
+    pub async fn read(&self) -> Result<LockQueue, NotAnswered> {
+        let lock = self.lock.clone();
+        let answer = self.front.question(|request| ClientCall::Query { request, lock }).await?;
+        if let ClientAnswer::Queue { queue, .. } = answer { Ok(queue) } else { Err(unexpected(&answer)) }
+    }
+}
+
 impl Front {
     /// Returns who holds a lock and who waits for it, in the whole cluster.
     pub async fn queue(&self, caller: &Admitted, lock: LockName) -> Result<LockQueue, NotAnswered> {
-        self.check(caller, Verb::Watch, &lock)?;
-        self.queue_for_checked(lock).await
+        self.queue_reader(caller, Verb::Watch, &lock)?.read().await
     }
 
-    /// Like [`queue`](Front::queue), for callers whose right to watch the lock was already checked.
-    pub async fn queue_for_checked(&self, lock: LockName) -> Result<LockQueue, NotAnswered> {
-        let answer = self.question(|request| ClientCall::Query { request, lock }).await?;
-        if let ClientAnswer::Queue { queue, .. } = answer { Ok(queue) } else { Err(unexpected(&answer)) }
+    /// Checks once whether the caller may read a lock's queue, for callers that read it again and again. `verb` says what for: to watch
+    /// the lock, or to acquire it, which takes knowing whether somebody has it.
+    pub fn queue_reader(
+        &self,
+        caller: &Admitted,
+        verb: Verb,
+        lock: &LockName,
+    ) -> Result<QueueReader, Denied> {
+        self.check(caller, verb, lock)?;
+        Ok(QueueReader { front: self.clone(), lock: lock.clone() })
     }
 
-    /// Returns the site's status. It lists only those held locks that the caller may watch.
-    pub(crate) async fn overview(&self, caller: &Admitted) -> Result<Box<Overview>, NotAnswered> {
-        // A caller that may acquire some lock has to know whether the site is leaving.
-        let policy = self.gate().policy();
-        let may_acquire = policy.access.check(&caller.principal, Verb::Acquire, Subject::Some).is_ok();
-        if !may_acquire {
-            self.check_subject(caller, Verb::Watch, Subject::Some)?;
-        }
-        let mut overview = self.overview_for_checked().await?;
-        if let CallerOrigin::Network(_) = caller.origin {
-            let may_watch = |lock: &LockName| {
-                policy.access.check(&caller.principal, Verb::Watch, Subject::Lock(lock)).is_ok()
-            };
-            overview.held.retain(|held| may_watch(&held.lock));
-        }
+    /// Returns the site's status to a caller that has any right here, whichever API it uses: it has to know where the site stands and
+    /// whether it is leaving. The status lists only those held locks that the caller may watch.
+    pub async fn overview(&self, caller: &Admitted) -> Result<Box<Overview>, NotAnswered> {
+        self.check_any_right(caller)?;
+        let answer = self.question(|request| ClientCall::Overview { request }).await?;
+        let ClientAnswer::Overview { mut overview, .. } = answer else { return Err(unexpected(&answer)) };
+        overview.held.retain(|held| self.may(caller, Verb::Watch, Subject::Lock(&held.lock)));
         Ok(overview)
     }
 
-    /// Returns the site's status with all held locks, for callers whose rights were checked elsewhere and that do not show the locks.
-    pub async fn overview_for_checked(&self) -> Result<Box<Overview>, NotAnswered> {
-        let answer = self.question(|request| ClientCall::Overview { request }).await?;
-        if let ClientAnswer::Overview { overview, .. } = answer {
-            Ok(overview)
-        } else {
-            Err(unexpected(&answer))
-        }
+    /// Returns the cluster's rules, and the epoch of the view that they belong to.
+    pub fn rules(&self, caller: &Admitted) -> Result<(Epoch, RulesText), Denied> {
+        self.check_subject(caller, Verb::Watch, Subject::Some)?;
+        Ok(self.node().look(|node| (node.view().epoch, node.view().rules.clone())))
     }
 
     /// Returns the status and the locks in use of all members, and which members did not answer.
@@ -96,7 +116,7 @@ impl Front {
         let answer = self.question(|request| ClientCall::Break { request, lock: lock.clone() }).await?;
         let ClientAnswer::Broken { cut_off, missing, .. } = answer else { return Err(unexpected(&answer)) };
         let fences = cut_off.iter().map(|cut_off| cut_off.fence.value()).collect();
-        self.gate().audit().note(caller, Some(&lock), AuditEvent::Broke { fences });
+        self.audit().note(caller, Some(&lock), AuditEvent::Broke { fences });
         Ok(BrokenLock { cut_off, missing })
     }
 
@@ -105,14 +125,14 @@ impl Front {
         self.check_rules_change(caller)?;
         let answer = self.question(|request| ClientCall::SetRules { request, rules }).await?;
         let ClientAnswer::RulesSet { epoch, .. } = answer else { return Err(unexpected(&answer)) };
-        self.gate().audit().note(caller, None, AuditEvent::SetRules { epoch: epoch.number() });
+        self.audit().note(caller, None, AuditEvent::SetRules { epoch: epoch.number() });
         Ok(epoch)
     }
 
     /// Tells a site to leave the cluster. Returns whether the site has received that.
     pub(crate) async fn remove_site(&self, caller: &Admitted, site: SiteName) -> Result<bool, NotAnswered> {
         self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
-        self.gate().audit().note(caller, None, AuditEvent::Removed { site: Some(site.clone()) });
+        self.audit().note(caller, None, AuditEvent::Removed { site: Some(site.clone()) });
         let answer = self.question(|request| ClientCall::Remove { request, site }).await?;
         if let ClientAnswer::Leaves { leaves, .. } = answer { Ok(leaves) } else { Err(unexpected(&answer)) }
     }
@@ -121,20 +141,21 @@ impl Front {
     /// sites have agreed.
     pub async fn leave(&self, caller: &Admitted) -> Result<(), NotAnswered> {
         self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
-        self.gate().audit().note(caller, None, AuditEvent::Removed { site: None });
+        self.audit().note(caller, None, AuditEvent::Removed { site: None });
         let answer = self.question(|request| ClientCall::Leave { request }).await?;
         if let ClientAnswer::Left { .. } = answer { Ok(()) } else { Err(unexpected(&answer)) }
     }
 
     /// Revokes everything that clients hold here; they have the margin of a lease to stop. Returns the number of holders.
-    pub fn take_all_away(&self) -> usize {
-        self.node().with(|node| {
+    pub fn take_all_away(&self, caller: &Admitted) -> Result<usize, Denied> {
+        self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
+        Ok(self.node().with(|node| {
             let holders = node.node().table().counts().holders;
             if holders > 0 {
                 node.call(ClientCall::TakeAllAway);
             }
             holders
-        })
+        }))
     }
 
     /// Reports every step of the locks that match a pattern, or of all locks, to `listener`, until the session ends or the client cancels

@@ -1,10 +1,9 @@
-//! Whether a node can grant locks, and until when what its clients hold is safe.
+//! Where a node stands: whether it can grant locks, and until when what its clients hold is safe.
 
 use std::time::Duration;
 
-use meshlock_cluster::node::Node;
-use meshlock_cluster::time::{Span, Time};
-use meshlock_system::now;
+use meshlock_cluster::names::SiteName;
+use meshlock_cluster::time::{Drift, Span, Time};
 use tokio::time::sleep;
 
 use super::Front;
@@ -15,8 +14,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 impl Front {
     /// Whether this site is a member and may grant locks.
     pub fn is_ready(&self) -> bool {
-        let has_lease = |node: &Node| node.lease().is_comfortable(now());
-        self.node().look(|node| node.is_open() && node.view().contains(node.me()) && has_lease(node))
+        self.node().published().may_grant()
     }
 
     /// Waits until this site is a member and may grant locks.
@@ -30,7 +28,7 @@ impl Front {
         }
     }
 
-    /// Returns the end of the site's lease. Nobody else holds what its clients hold before then.
+    /// Returns the end of the site's lease. Nobody else holds what its clients hold before then, and none of them was told a later time.
     pub fn lease_end(&self) -> Option<Time> {
         self.node().look(|node| node.lease().end())
     }
@@ -38,9 +36,32 @@ impl Front {
     /// Returns for how long nobody else can hold what this site's clients hold, even if the site fails or is cut off now. It is
     /// shortened for a client whose clock runs slower than this one.
     pub fn safe_for(&self) -> Span {
-        self.node().look(|node| {
-            let lease = node.lease();
-            lease.end().map_or(Span::ZERO, |end| lease.terms().drift.shrink(end.since(now())))
-        })
+        let published = self.node().published();
+        published.drift().shrink(published.lease_left())
+    }
+
+    /// Returns the bound on clock drift that the cluster has agreed on.
+    pub(crate) fn drift(&self) -> Drift {
+        self.node().published().drift()
+    }
+
+    /// Returns how long the site's leases last.
+    pub fn lease_length(&self) -> Span {
+        self.node().look(|node| node.lease().terms().length)
+    }
+
+    /// Returns the epoch of the installed view, which may have just been replaced.
+    pub fn epoch(&self) -> u32 {
+        self.node().published().epoch()
+    }
+
+    /// Returns the name of the cluster.
+    pub fn cluster_name(&self) -> String {
+        self.node().look(|node| node.cluster_name().to_string())
+    }
+
+    /// Returns the members of the installed view.
+    pub fn members(&self) -> Vec<SiteName> {
+        self.node().look(|node| node.view().members.iter().map(|member| member.site.clone()).collect())
     }
 }

@@ -1,5 +1,6 @@
 //! The single admission path of a node, whichever API a request came through.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -7,12 +8,13 @@ use std::time::Instant;
 use meshlock_cluster::access::{Access, Pace, RuleText, Tokens};
 use meshlock_cluster::node::{ClientAnswer, Config};
 use meshlock_cluster::table::Wait;
-use meshlock_testing::{async_test, eventually, eventually_some};
+use meshlock_testing::{async_test, eventually, eventually_some, in_time};
 use serde_json::Value;
 
 use super::acquire::TRY_WITHIN;
+use super::permits::agree_on_permits;
 use super::*;
-use crate::engine::{Engine, LOCKS_TAKEN, NodeSetup};
+use crate::engine::{self, Engine, NodeSetup};
 use crate::gate::{Audit, AuditTarget, Each, Policy};
 
 /// A listener of sessions that needs no answers.
@@ -93,9 +95,9 @@ fn lines(path: &Path) -> Vec<Value> {
 
 /// How often `act` takes the node's lock on this thread.
 fn locks_taken<R>(act: impl FnOnce() -> R) -> (u64, R) {
-    let before = LOCKS_TAKEN.get();
+    let before = engine::locks_taken();
     let result = act();
-    (LOCKS_TAKEN.get() - before, result)
+    (engine::locks_taken() - before, result)
 }
 
 #[test]
@@ -128,6 +130,35 @@ fn a_right_to_one_verb_is_no_right_to_another() {
 }
 
 #[test]
+fn the_status_takes_any_right_and_lists_the_held_locks_that_its_caller_may_watch() {
+    async_test(async {
+        let rules: &[(&str, &str, &[Verb])] = &[
+            ("asker", "*", &[Verb::Acquire]),
+            ("breaker", "*", &[Verb::Break]),
+            ("viewer", "b", &[Verb::Watch]),
+        ];
+        let (_engine, front) = ready(policy(rules), Audit::default());
+        let me = front.in_process();
+        let held = ["a", "b"].map(|lock| acquire(&front, &me, params(lock, Wait::Forever, None)));
+        assert!(held.iter().all(|held| is_held(held)));
+        let seen = async |caller: &Admitted| {
+            let overview = front.overview(caller).await.unwrap();
+            let mut locks: Vec<String> = overview.held.iter().map(|held| held.lock.to_string()).collect();
+            locks.sort();
+            (overview.counts.holders, locks.join(" "))
+        };
+        assert_eq!(seen(&me).await, (2, "a b".to_owned()));
+        assert_eq!(seen(&admitted(&front, "viewer")).await, (2, "b".to_owned()));
+        assert_eq!(seen(&admitted(&front, "asker")).await, (2, String::new()));
+        assert_eq!(seen(&admitted(&front, "breaker")).await, (2, String::new()));
+        let nobody = admitted(&front, "nobody");
+        assert!(matches!(front.overview(&nobody).await, Err(NotAnswered::Denied(_))));
+        assert!(front.rules(&admitted(&front, "asker")).is_err());
+        assert!(front.rules(&admitted(&front, "viewer")).is_ok());
+    });
+}
+
+#[test]
 fn callers_over_a_network_are_limited_in_rate_and_the_program_itself_is_not() {
     let each = Each { pace: Pace { rate: 1, burst: 2 }, ..Each::default() };
     let (_engine, front) = start(&["a"], Policy::default(), each, Audit::default());
@@ -139,6 +170,16 @@ fn callers_over_a_network_are_limited_in_rate_and_the_program_itself_is_not() {
     assert!(front.admit(caller("other"), RequestKind::Ask).is_ok());
     let me = front.in_process();
     assert!((0..1000).all(|_| front.admit_again(&me, RequestKind::Ask).is_ok()));
+}
+
+#[test]
+fn giving_something_back_is_never_refused_and_counts_as_a_request() {
+    let each = Each { pace: Pace { rate: 1, burst: 100 }, ..Each::default() };
+    let (_engine, front) = start(&["a"], Policy::default(), each, Audit::default());
+    let asked = |name: &str| (0..100).filter(|_| front.admit(caller(name), RequestKind::Ask).is_ok()).count();
+    assert!((0..1000).all(|_| front.admit(caller("ci"), RequestKind::GiveBack).is_ok()));
+    assert_eq!(asked("other"), 100);
+    assert!(asked("ci") < 100);
 }
 
 #[test]
@@ -162,6 +203,30 @@ fn the_cluster_agrees_on_the_permits_of_a_semaphore_that_no_rule_names() {
 }
 
 #[test]
+fn rules_that_change_after_an_agreement_on_permits_are_noticed_and_agreed_on_again() {
+    async_test(async {
+        let (_engine, front) = ready(Policy::default(), Audit::default());
+        let me = front.in_process();
+        let two = params("pool", Wait::Forever, Some(2));
+        let asks = front.prepare(&me, &two.lock, ());
+        let (agreed, front) = (Cell::new(0), &front);
+        let agree = || {
+            agreed.set(agreed.get() + 1);
+            let again = agreed.get() > 1;
+            let lock = two.lock.clone();
+            async move {
+                // The first time somebody takes the permits away again, before the node is asked.
+                if again { agree_on_permits(front, &front.in_process(), &lock, 2).await } else { Ok(()) }
+            }
+        };
+        asks.ask_once_agreed(own(), two.clone(), agree).await;
+        let state = in_time("a decision", asks.until(|state| *state != AcquireState::Waiting)).await;
+        assert!(matches!(state, AcquireState::Held(LockGrant { slot: Some(_), .. })), "{state:?}");
+        assert_eq!(agreed.get(), 2);
+    });
+}
+
+#[test]
 fn an_agreement_on_permits_takes_no_longer_than_its_acquisition_may_wait() {
     // The second site does not exist, so the cluster never agrees on anything.
     let (_engine, front) = start(&["a", "b"], Policy::default(), Each::default(), Audit::default());
@@ -179,7 +244,7 @@ fn an_agreement_on_permits_takes_no_longer_than_its_acquisition_may_wait() {
 }
 
 #[test]
-fn the_audit_log_has_one_line_for_each_granted_or_denied_acquisition() {
+fn the_audit_log_has_one_line_for_each_granted_or_denied_acquisition_and_each_ended_session() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("audit.jsonl");
     let audit = Audit::open(&AuditTarget::File(path.clone())).unwrap();
@@ -195,11 +260,18 @@ fn the_audit_log_has_one_line_for_each_granted_or_denied_acquisition() {
     assert!(matches!(decided(&permit), AcquireState::Held(_)));
     held.release();
     permit.abandon();
-    front.gate().audit().flush();
+    let session = front.open_session(&me, Arc::new(NoAnswers));
+    front.close_session::<()>(&me, session, [], "its program has ended");
+    front.audit().flush();
     let written = lines(&path);
-    let line = |line: &Value| [&line["event"], &line["lock"]].map(|text| text.as_str().unwrap().to_owned());
+    let line = |line: &Value| {
+        [&line["event"], &line["lock"]].map(|text| text.as_str().unwrap_or_default().to_owned())
+    };
     let events: Vec<[String; 2]> = written.iter().map(line).collect();
-    assert_eq!(events, [["granted", "deploy/web"], ["denied", "orders"], ["granted", "pool"]]);
+    let acquired = [["granted", "deploy/web"], ["denied", "orders"], ["granted", "pool"]];
+    assert_eq!(events[..3], acquired);
+    assert_eq!(events[3..], [["session-ended", ""]]);
+    assert_eq!(written[3]["why"], "its program has ended");
     assert_eq!(written[0]["request"], ci.request.to_string());
 }
 
@@ -207,7 +279,7 @@ fn the_audit_log_has_one_line_for_each_granted_or_denied_acquisition() {
 fn an_acquisition_that_is_granted_at_once_takes_the_nodes_lock_once() {
     let (_engine, front) = ready(Policy::default(), Audit::default());
     let me = front.in_process();
-    let session = front.open_session(Arc::new(NoAnswers));
+    let session = front.open_session(&me, Arc::new(NoAnswers));
     let params_of = |lock| params(lock, Wait::Forever, None);
     let (locks, held) = locks_taken(|| front.acquire(&me, Owner::Session(session), params_of("a"), ()));
     assert!(is_held(&held));
@@ -222,7 +294,7 @@ fn an_acquisition_that_is_granted_at_once_takes_the_nodes_lock_once() {
     assert_eq!(locks, 1, "with permits that the rules already give");
     let (locks, ()) = locks_taken(|| held.abandon());
     assert_eq!(locks, 1, "to release it");
-    let (locks, ()) = locks_taken(|| front.close_session(session, [held]));
+    let (locks, ()) = locks_taken(|| front.close_session(&me, session, [held], "it is closed"));
     assert_eq!(locks, 1, "to end a session");
 }
 

@@ -28,7 +28,7 @@ const FLUSH_WITHIN: Duration = Duration::from_secs(2);
 
 /// An event in the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AuditEvent {
+pub(crate) enum AuditEvent {
     Granted {
         fence: i64,
     },
@@ -169,7 +169,7 @@ impl Audit {
     }
 
     /// Writes an event, without waiting for the disk.
-    pub fn note(&self, caller: &Caller, lock: Option<&LockName>, event: AuditEvent) {
+    pub(crate) fn note(&self, caller: &Caller, lock: Option<&LockName>, event: AuditEvent) {
         match &*self.0 {
             Sink::Notable if !event.is_notable() => {}
             Sink::Notable | Sink::Log => {

@@ -10,7 +10,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-pub use audit::{Audit, AuditEvent, AuditTarget};
+pub(crate) use audit::AuditEvent;
+pub use audit::{Audit, AuditTarget};
 use meshlock_cluster::access::{Access, Bucket, Denied, Pace, Principal, Subject, Tokens, Verb};
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::time::{Span, Time};
@@ -29,10 +30,14 @@ const COST_OF_DENIAL: u32 = 20;
 /// Kinds of requests with separate rate limits, so that a flood of one kind does not stop the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
-    /// Any request except a renewal.
+    /// Any request but those below.
     Ask,
     /// Keeping a session or a lease.
     Renew,
+    /// Giving something back: releasing a lock, no longer waiting for one, ending a session. It counts like any request, but it is never
+    /// refused: a lock that cannot be released keeps others waiting who have done nothing wrong. A client that gives back more than it may
+    /// ask for is refused what it asks for next.
+    GiveBack,
 }
 
 /// The rules and tokens of a site.
@@ -201,7 +206,7 @@ impl Gate {
     }
 
     /// Returns the audit log.
-    pub fn audit(&self) -> &Audit {
+    pub(crate) fn audit(&self) -> &Audit {
         &self.audit
     }
 
@@ -217,10 +222,7 @@ impl Gate {
         verb: Verb,
         subject: Subject<'_>,
     ) -> Result<(), Denied> {
-        if !caller.origin.is_bound_by_rules() {
-            return Ok(());
-        }
-        let checked = self.policy().access.check(&caller.principal, verb, subject);
+        let checked = self.may(caller, verb, subject);
         if let Err(denied) = &checked {
             self.charge(&caller.principal);
             self.audit.note(caller, denied.lock.as_ref(), AuditEvent::Denied { verb });
@@ -228,8 +230,17 @@ impl Gate {
         checked
     }
 
+    /// Returns whether the caller may use `verb` on any subject. Nothing is audited.
+    pub(crate) fn may(&self, caller: &Caller, verb: Verb, subject: Subject<'_>) -> Result<(), Denied> {
+        if caller.origin.is_bound_by_rules() {
+            self.policy().access.check(&caller.principal, verb, subject)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Writes to the audit log that a caller could not be identified.
-    pub fn note_unknown(&self, caller: &Caller) {
+    pub(crate) fn note_unknown(&self, caller: &Caller) {
         self.charge(&caller.principal);
         self.audit.note(caller, None, AuditEvent::Unknown);
     }
@@ -248,11 +259,15 @@ impl Gate {
         let (now, pace) = (now(), self.each.pace);
         let mut usage = self.usage();
         let used = usage_of(&mut usage, &caller.principal, pace, now);
-        let bucket = match kind {
-            RequestKind::Ask => &mut used.asks,
-            RequestKind::Renew => &mut used.renewals,
+        let taken = match kind {
+            RequestKind::Ask => used.asks.take(pace, now),
+            RequestKind::Renew => used.renewals.take(pace, now),
+            RequestKind::GiveBack => {
+                let _ = used.asks.take(pace, now);
+                Ok(())
+            }
         };
-        let Err(wait) = bucket.take(pace, now) else { return Ok(()) };
+        let Err(wait) = taken else { return Ok(()) };
         let is_news = used.complained.is_none_or(|last| last + COMPLAIN_EVERY <= now);
         if is_news {
             used.complained = Some(now);
@@ -266,7 +281,7 @@ impl Gate {
     }
 
     /// Counts a connection, until what is returned is dropped.
-    pub fn connect(self: &Arc<Self>, principal: &Principal) -> Result<Connected, TooManyConnections> {
+    pub(crate) fn connect(self: &Arc<Self>, principal: &Principal) -> Result<Connected, TooManyConnections> {
         let (now, most) = (now(), self.each.connections);
         let mut usage = self.usage();
         let used = usage_of(&mut usage, principal, self.each.pace, now);

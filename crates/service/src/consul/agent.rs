@@ -3,6 +3,8 @@
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use meshlock_cluster::names::fnv_1a;
+use meshlock_cluster::node::Overview;
+use meshlock_host::front::Admitted;
 use serde_json::json;
 
 use super::errors::ConsulError;
@@ -24,14 +26,14 @@ impl Consul {
         .into_response()
     }
 
+    async fn overview(&self, caller: &Admitted) -> Result<Box<Overview>, ConsulError> {
+        let overview = self.sessions.front().overview(caller).await;
+        overview.map_err(|error| ConsulError::unanswered(&error))
+    }
+
     /// Returns the address of the leader; empty if there is none.
-    pub(super) async fn leader(&self) -> Result<Response, ConsulError> {
-        let overview = self
-            .sessions
-            .front()
-            .overview_for_checked()
-            .await
-            .map_err(|error| ConsulError::unanswered(&error))?;
+    pub(super) async fn leader(&self, caller: &Admitted) -> Result<Response, ConsulError> {
+        let overview = self.overview(caller).await?;
         let leader = overview.leader.map(|leader| {
             overview.view.addresses.get(&leader).map_or_else(|| leader.to_string(), ToString::to_string)
         });
@@ -39,13 +41,8 @@ impl Consul {
     }
 
     /// Returns the addresses of all members.
-    pub(super) async fn peers(&self) -> Result<Response, ConsulError> {
-        let overview = self
-            .sessions
-            .front()
-            .overview_for_checked()
-            .await
-            .map_err(|error| ConsulError::unanswered(&error))?;
+    pub(super) async fn peers(&self, caller: &Admitted) -> Result<Response, ConsulError> {
+        let overview = self.overview(caller).await?;
         let address = |member: &meshlock_cluster::names::Member| {
             overview
                 .view

@@ -6,8 +6,7 @@ use std::time::Duration;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use meshlock_cluster::access::Verb;
-use meshlock_cluster::names::LockName;
-use meshlock_host::front::Admitted;
+use meshlock_host::front::{Admitted, QueueReader};
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -77,19 +76,17 @@ impl Consul {
             ReadTarget::Key { path, .. } => Some(path.lock().clone()),
             ReadTarget::Tree { prefix } => lock_of_prefix(prefix),
         };
-        if let Some(lock) = &lock {
-            self.check(caller, Verb::Watch, lock)?;
-        }
-        let Some(waits) = waits else { return self.look(caller, target, format, lock.as_ref()).await };
+        let reader = lock.map(|lock| self.reader(caller, Verb::Watch, &lock)).transpose()?;
+        let Some(waits) = waits else { return self.look(caller, target, format, reader.as_ref()).await };
         // The other sessions of this site are part of the answer.
         let with_others = match target {
             ReadTarget::Key { path, .. } => matches!(path, KeyPath::Contender(..)),
             ReadTarget::Tree { .. } => true,
         };
-        let mut change = BlockingQuery::new((self, caller), lock, with_others, waits);
+        let mut change = BlockingQuery::new((self, caller), reader, with_others, waits);
         loop {
             let Some(seen) = change.see().await else {
-                return self.look(caller, target, format, change.lock.as_ref()).await;
+                return self.look(caller, target, format, change.reader.as_ref()).await;
             };
             let answer = self.answer(caller, target, format, seen.as_ref());
             if change.is_news(&answer) || !change.wait().await {
@@ -104,10 +101,10 @@ impl Consul {
         caller: &Admitted,
         target: &ReadTarget,
         format: &ReadFormat,
-        lock: Option<&LockName>,
+        reader: Option<&QueueReader>,
     ) -> Result<IndexedAnswer, ConsulError> {
-        let seen = match lock {
-            Some(lock) => Some(self.observe(lock).await?),
+        let seen = match reader {
+            Some(reader) => Some(self.observe(reader).await?),
             None => None,
         };
         Ok(self.answer(caller, target, format, seen.as_ref()))
@@ -194,7 +191,8 @@ fn names(entries: &[KvEntry], prefix: &str, separator: &str) -> Vec<String> {
 struct BlockingQuery<'a> {
     consul: &'a Consul,
     caller: &'a Admitted,
-    lock: Option<LockName>,
+    /// Reads who has the lock, if the query is about one.
+    reader: Option<QueueReader>,
     /// Whether the other sessions of this site matter besides the lock.
     with_others: bool,
     /// The index that the client has seen.
@@ -221,14 +219,14 @@ enum ChangeSource {
 impl<'a> BlockingQuery<'a> {
     fn new(
         (consul, caller): (&'a Consul, &'a Admitted),
-        lock: Option<LockName>,
+        reader: Option<QueueReader>,
         with_others: bool,
         waits: Waits,
     ) -> Self {
         BlockingQuery {
             consul,
             caller,
-            lock,
+            reader,
             with_others,
             known: waits.index,
             is_ours: waits.index <= consul.indexes().last(),
@@ -253,8 +251,8 @@ impl<'a> BlockingQuery<'a> {
     async fn see(&mut self) -> Option<Option<Observed>> {
         let was_here = std::mem::take(&mut self.was_here);
         self.see_here();
-        let Some(lock) = &self.lock else { return Some(None) };
-        if let Some(here) = self.consul.observe_here(lock) {
+        let Some(reader) = &self.reader else { return Some(None) };
+        if let Some(here) = self.consul.observe_here(reader) {
             self.was_here = true;
             return Some(Some(here));
         }
@@ -265,14 +263,14 @@ impl<'a> BlockingQuery<'a> {
         }
         self.by = ChangeSource::Watching;
         if self.watching.is_none() {
-            self.watching = self.consul.sessions.watch_checked(self.caller, lock).ok();
+            self.watching = self.consul.sessions.watch(self.caller, Verb::Watch, reader.lock()).ok();
         }
         let Some(watching) = &mut self.watching else {
             sleep_until(self.deadline.min(Instant::now() + UNWATCHED_RETRY)).await;
             return None;
         };
         let holders: Arc<[Holder]> = timeout_at(self.deadline, watching.first()).await.ok()?;
-        Some(Some(self.consul.as_observed(lock, &holders)))
+        Some(Some(self.consul.as_observed(reader, &holders)))
     }
 
     fn is_news(&self, answer: &IndexedAnswer) -> bool {

@@ -5,7 +5,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use meshlock_cluster::access::{Denied, Verb};
 use meshlock_cluster::names::LockName;
-use meshlock_host::front::Admitted;
+use meshlock_host::front::{Admitted, QueueReader};
 
 use super::Consul;
 use super::ids;
@@ -44,7 +44,12 @@ impl ConsulError {
     }
 
     pub(super) fn unanswered(error: &NotAnswered) -> Self {
-        ConsulError::new(StatusCode::SERVICE_UNAVAILABLE, format!("meshlock: {error}"))
+        match error {
+            NotAnswered::Denied(error) => ConsulError::denied(error),
+            NotAnswered::Refused(_) | NotAnswered::Stopping => {
+                ConsulError::new(StatusCode::SERVICE_UNAVAILABLE, format!("meshlock: {error}"))
+            }
+        }
     }
 }
 
@@ -71,6 +76,17 @@ impl Consul {
     /// Checks whether the caller may do something with a lock.
     pub(super) fn check(&self, caller: &Admitted, verb: Verb, lock: &LockName) -> Result<(), ConsulError> {
         self.sessions.check(caller, verb, lock).map_err(|error| ConsulError::denied(&error))
+    }
+
+    /// Lets the caller read who has a lock; `verb` says what for.
+    pub(super) fn reader(
+        &self,
+        caller: &Admitted,
+        verb: Verb,
+        lock: &LockName,
+    ) -> Result<QueueReader, ConsulError> {
+        let reader = self.sessions.front().queue_reader(caller, verb, lock);
+        reader.map_err(|error| ConsulError::denied(&error))
     }
 
     /// Builds the error for a session that does not exist, or that another site keeps.

@@ -24,8 +24,8 @@ pub(super) fn routes(consul: Consul) -> Router {
         .route("/v1/kv/", any(kv_root))
         .route("/v1/kv/{*key}", any(kv))
         .route("/v1/agent/self", get(async |State(consul): State<Consul>| consul.this_node()))
-        .route("/v1/status/leader", get(async |State(consul): State<Consul>| consul.leader().await))
-        .route("/v1/status/peers", get(async |State(consul): State<Consul>| consul.peers().await))
+        .route("/v1/status/leader", get(leader))
+        .route("/v1/status/peers", get(peers))
         .with_state(consul)
 }
 
@@ -71,6 +71,20 @@ async fn list(
     Query(given): Given,
 ) -> Result<Response, ConsulError> {
     Ok(consul.list(&caller, Parameters(given).waits()?).await)
+}
+
+async fn leader(
+    State(consul): State<Consul>,
+    Extension(caller): Extension<Admitted>,
+) -> Result<Response, ConsulError> {
+    consul.leader(&caller).await
+}
+
+async fn peers(
+    State(consul): State<Consul>,
+    Extension(caller): Extension<Admitted>,
+) -> Result<Response, ConsulError> {
+    consul.peers(&caller).await
 }
 
 async fn list_of(

@@ -93,15 +93,14 @@ impl Consul {
         let who = label(form, lease, mark.flags, &mark.value).map_err(too_long)?;
         let name = registry_name(lock, lease);
         let wanted = NewKey { name: name.clone(), lock: lock.clone(), lease, value: mark.value.clone() };
-        let request = KeyRequest { wanted, wait: Wait::Try, who, if_known: IfKnown::Join };
+        let request =
+            KeyRequest { wanted, wait: Wait::Try, permits: Some(permits), who, if_known: IfKnown::Join };
         // Record the session first, so that readers see the holder as soon as the lock is granted.
         let is_new = self.records().held(lease, lock).is_none();
         if is_new {
             self.records().set_held(lease, lock.clone(), form, mark);
         }
-        // The cluster has to agree on the number of permits only if it differs from its rules.
-        let permits = Some(permits).filter(|&permits| self.permits_of(lock) != Some(permits));
-        let held = self.sessions.acquire(caller, request, permits).await;
+        let held = self.sessions.acquire(caller, request).await;
         if held.is_err() && is_new && self.sessions.key(caller, &name).is_none() {
             self.records().remove_held(lease, lock);
         }
@@ -200,10 +199,10 @@ impl Consul {
         index: u64,
         body: &[u8],
     ) -> Result<bool, ConsulError> {
-        self.check(caller, Verb::Acquire, lock)?;
+        let reader = self.reader(caller, Verb::Acquire, lock)?;
         let next = Document::read(body).map_err(|error| ConsulError::not_a_lock(&error.to_string()))?;
         let path = KeyPath::Document(lock.clone());
-        let seen = self.observe(lock).await?;
+        let seen = self.observe(&reader).await?;
         let (entry, _) = self.entry(&document_of(lock), &path, &seen);
         if entry.map_or(0, |entry| entry.modify_index) != index {
             return Ok(false);
@@ -250,15 +249,19 @@ impl Consul {
         if let KeyPath::Contender(lock, lease) = path
             && self.is_alive(caller, *lease)
         {
-            let (entry, _) = self.entry(key, path, &self.observe(lock).await?);
-            let is_meant = entry.is_none_or(|entry| index.is_none_or(|index| entry.modify_index == index));
+            let is_meant = match index {
+                None => true,
+                Some(index) => {
+                    let seen = self.observe(&self.reader(caller, Verb::Acquire, lock)?).await?;
+                    self.entry(key, path, &seen).0.is_none_or(|entry| entry.modify_index == index)
+                }
+            };
             if is_meant {
                 self.withdraw(caller, lock, *lease);
             }
             return Ok(is_meant);
         }
-        self.check(caller, Verb::Acquire, path.lock())?;
-        let seen = self.observe(path.lock()).await?;
+        let seen = self.observe(&self.reader(caller, Verb::Acquire, path.lock())?).await?;
         // A missing key counts as deleted.
         let (Some(entry), _) = self.entry(key, path, &seen) else { return Ok(true) };
         if index.is_some_and(|index| index != entry.modify_index) {

@@ -156,12 +156,8 @@ impl Consul {
         if node == self.sessions.site().as_str() {
             return Ok(self.list(caller, waits).await);
         }
-        let is_member = self
-            .sessions
-            .front()
-            .node()
-            .look(|it| it.view().members.iter().any(|member| member.site.as_str() == node));
-        if is_member {
+        let members = self.sessions.front().members();
+        if members.iter().any(|site| site.as_str() == node) {
             return Err(ConsulError::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 format!("meshlock: the site '{node}' keeps its sessions itself; use its address for them"),

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_cluster::access::{Subject, Verb};
 use meshlock_cluster::names::LockName;
-use meshlock_cluster::rules::Rules;
-use meshlock_host::front::Admitted;
+use meshlock_host::front::{Admitted, QueueReader};
 use meshlock_system::now;
 use serde::Serialize;
 use serde::ser::Serializer;
@@ -77,38 +76,22 @@ fn as_base64<S: Serializer>(value: &[u8], serializer: S) -> Result<S::Ok, S::Err
 }
 
 impl Consul {
-    /// Returns the number of permits of a lock, as far as this site knows the cluster's rules.
-    pub(super) fn permits_of(&self, lock: &LockName) -> Option<u32> {
-        self.sessions.front().node().look(|node| {
-            if let Some(rules) = node.table().rules() {
-                return Some(rules.rule(lock).permits);
-            }
-            // While the view changes, the rules of the next view already apply. Before the first view there are none.
-            let view = Some(node.view()).filter(|view| view.epoch.number() > 0)?;
-            Rules::new(view.rules.clone()).ok().map(|rules| rules.rule(lock).permits)
-        })
-    }
-
     /// Returns the state of the lock if a client of this site holds all of it, so that no other site need be asked.
-    pub(super) fn observe_here(&self, lock: &LockName) -> Option<Observed> {
-        let permits = self.permits_of(lock).filter(|&permits| permits == 1)?;
-        let mut held = self.keys_of(lock);
+    pub(super) fn observe_here(&self, reader: &QueueReader) -> Option<Observed> {
+        let permits = reader.permits().filter(|&permits| permits == 1)?;
+        let mut held = self.keys_of(reader.lock());
         let held = held.pop().filter(|_| held.is_empty())?;
         Some(Observed { permits, holders: vec![self.held_here(&held)] })
     }
 
     /// Asks the whole cluster for the state of the lock.
-    pub(super) async fn observe(&self, lock: &LockName) -> Result<Observed, ConsulError> {
-        if let Some(here) = self.observe_here(lock) {
+    pub(super) async fn observe(&self, reader: &QueueReader) -> Result<Observed, ConsulError> {
+        if let Some(here) = self.observe_here(reader) {
             return Ok(here);
         }
-        let queue = self
-            .sessions
-            .front()
-            .queue_for_checked(lock.clone())
-            .await
-            .map_err(|error| ConsulError::unanswered(&error))?;
-        let seen = self.as_observed(lock, &holders_in(&queue));
+        let lock = reader.lock();
+        let queue = reader.read().await.map_err(|error| ConsulError::unanswered(&error))?;
+        let seen = self.as_observed(reader, &holders_in(&queue));
         if seen.holders.is_empty() && !queue.missing.is_empty() {
             return Err(ConsulError::new(
                 axum::http::StatusCode::SERVICE_UNAVAILABLE,
@@ -122,10 +105,10 @@ impl Consul {
     }
 
     /// Converts holders. For this site's own keys the registry knows more, and earlier.
-    pub(super) fn as_observed(&self, lock: &LockName, holders: &[Holder]) -> Observed {
-        let permits = self.permits_of(lock).unwrap_or(1);
+    pub(super) fn as_observed(&self, reader: &QueueReader, holders: &[Holder]) -> Observed {
+        let permits = reader.permits().unwrap_or(1);
         let mut here: BTreeMap<i64, HeldKey> =
-            self.keys_of(lock).into_iter().map(|key| (key.fence, key)).collect();
+            self.keys_of(reader.lock()).into_iter().map(|key| (key.fence, key)).collect();
         let mut seen = Vec::with_capacity(holders.len());
         for holder in holders {
             if holder.site != *self.sessions.site() {
@@ -246,9 +229,8 @@ impl Consul {
     /// Returns whether the caller may see what a session has of a lock; its own it may always see. Entries that are
     /// left out are not recorded as denied.
     fn may_see(&self, caller: &Admitted, lease: LeaseId, lock: &LockName) -> bool {
-        let policy = self.sessions.gate().policy();
-        let may_watch = policy.access.check(&caller.principal, Verb::Watch, Subject::Lock(lock));
-        may_watch.is_ok() || self.sessions.registry().is_of(lease, &caller.principal)
+        let may_watch = self.sessions.front().may(caller, Verb::Watch, Subject::Lock(lock));
+        may_watch || self.sessions.registry().is_of(lease, &caller.principal)
     }
 
     /// Returns the entry of a lock that a session of this site holds by its key.

@@ -20,9 +20,9 @@ impl Auth for Etcd {
     ) -> Result<Response<AuthenticateResponse>, Status> {
         let caller = caller_of(&request)?;
         let AuthenticateRequest { name, password } = request.into_inner();
-        let policy = self.sessions.gate().policy();
-        if policy.tokens.bearer(&password).is_none_or(|bearer| bearer.as_str() != name) {
-            self.sessions.gate().note_unknown(&caller);
+        let front = self.sessions.front();
+        if front.bearer(&password).is_none_or(|bearer| bearer.as_str() != name) {
+            front.note_unknown(&caller);
             return Err(Status::invalid_argument(FAILED));
         }
         Ok(Response::new(AuthenticateResponse { header: self.plain_header(), token: password }))

@@ -1,6 +1,7 @@
 //! etcd's election service: a lock whose holder publishes a value.
 
 use futures_util::stream;
+use meshlock_cluster::access::Verb;
 use meshlock_cluster::names::LockName;
 use meshlock_host::front::Admitted;
 use tonic::{Request, Response, Status, async_trait};
@@ -87,7 +88,7 @@ impl Election for Etcd {
     async fn leader(&self, request: Request<LeaderRequest>) -> Result<Response<LeaderResponse>, Status> {
         self.check_leader(&request)?;
         let caller = caller_of(&request)?;
-        let holders = self.holders(&caller, &lock(&request.into_inner().name)?).await?;
+        let holders = self.holders(&caller, Verb::Watch, &lock(&request.into_inner().name)?).await?;
         let leader = holders.into_iter().next().ok_or_else(|| Status::unknown("election: no leader"))?;
         Ok(Response::new(self.leader_response(leader)))
     }
@@ -101,7 +102,7 @@ impl Election for Etcd {
         self.check_leader(&request)?;
         let caller = caller_of(&request)?;
         let lock = lock(&request.into_inner().name)?;
-        let watching = self.sessions.watch(&caller, &lock).map_err(not_watched)?;
+        let watching = self.sessions.watch(&caller, Verb::Watch, &lock).map_err(not_watched)?;
         let observer = Observer { etcd: self.clone(), lock, watching, last: None, first: true };
         let answers = stream::unfold(observer, |mut observer| async move {
             let leader = observer.next().await?;

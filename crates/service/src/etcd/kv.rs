@@ -59,7 +59,7 @@ impl Etcd {
         let lock = self.lock_of_base(behind(name).unwrap_or(name))?;
         self.sessions.check(caller, Verb::Acquire, &lock).map_err(|error| denied(&error))?;
         // If a site does not answer, it may have the key: then this fails and nothing was done.
-        let Some(elsewhere) = self.find(name).await? else { return Ok(None) };
+        let Some(elsewhere) = self.find(caller, Verb::Acquire, name).await? else { return Ok(None) };
         let lease = LeaseId::new(elsewhere.lease);
         let by = lease.and_then(|lease| self.sessions.granted_by(lease));
         let whose = by.map_or_else(
@@ -77,8 +77,8 @@ impl Etcd {
             return Err(Status::invalid_argument("etcdserver: key is not provided"));
         }
         if request.range_end.is_empty() {
-            self.check_visible(caller, &request.key)?;
-            let found = self.find(&request.key).await?;
+            let verb = self.check_visible(caller, &request.key)?;
+            let found = self.find(caller, verb, &request.key).await?;
             let own = self.sessions.anyones_key(&request.key);
             let revision = own.map_or_else(|| self.sessions.revision(), |key| self.revision_of(&key));
             return Ok(self.found(request, found.into_iter().collect(), revision));
@@ -89,7 +89,7 @@ impl Etcd {
             let before = if key.state == KeyState::Waiting { vec![kv_before(&key)] } else { Vec::new() };
             return Ok(self.found(request, before, revision));
         }
-        let mut all = self.holders(caller, &lock).await?;
+        let mut all = self.holders(caller, Verb::Watch, &lock).await?;
         let waiting: Vec<KeyValue> = {
             let registry = self.sessions.registry();
             let waits = |key: &&SessionKey| key.lock == lock && key.state == KeyState::Waiting;
@@ -191,9 +191,9 @@ impl Etcd {
         let wanted = NewKey { name: name.to_vec(), lock, lease, value };
         // A client can wait in a key only if the key is its own.
         let wait = if form == Form::Direct { Wait::Try } else { Wait::Forever };
-        let request = KeyRequest { wanted, wait, who, if_known: IfKnown::Refuse };
+        let request = KeyRequest { wanted, wait, permits: None, who, if_known: IfKnown::Refuse };
         let asked = match form {
-            Form::Direct => self.sessions.acquire(caller, request, None).await.map(|(key, _)| key),
+            Form::Direct => self.sessions.acquire(caller, request).await.map(|(key, _)| key),
             Form::Hex | Form::Decimal => self.sessions.ask(caller, request, GRANT_WAIT).await,
         };
         if form == Form::Direct && matches!(asked, Err(AcquireError::Registry(RegistryError::KeyTaken))) {

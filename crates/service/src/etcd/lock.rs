@@ -38,9 +38,8 @@ impl Etcd {
         };
         let who = label(lease, Form::Hex, &value).map_err(too_long)?;
         let wanted = NewKey { name: key_of(&lock, lease, Form::Hex), lock, lease, value };
-        let request = KeyRequest { wanted, wait: Wait::Forever, who, if_known: IfKnown::Join };
-        let held =
-            self.sessions.acquire(caller, request, None).await.map_err(|error| self.not_held(error))?;
+        let request = KeyRequest { wanted, wait: Wait::Forever, permits: None, who, if_known: IfKnown::Join };
+        let held = self.sessions.acquire(caller, request).await.map_err(|error| self.not_held(error))?;
         if let Some(temporary) = &mut temporary {
             temporary.lease = None;
         }

@@ -5,6 +5,7 @@ use tonic::{Request, Response, Status, async_trait};
 
 use super::Etcd;
 use super::errors::no_answer;
+use crate::caller::caller_of;
 use crate::proto::etcdserverpb::maintenance_server::Maintenance;
 use crate::proto::etcdserverpb::{StatusRequest, StatusResponse};
 
@@ -15,7 +16,8 @@ const VERSION: &str = concat!("3.5.0+meshlock.", env!("CARGO_PKG_VERSION"));
 impl Maintenance for Etcd {
     async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
         self.check_leader(&request)?;
-        let overview = self.sessions.front().overview_for_checked().await.map_err(no_answer)?;
+        let caller = caller_of(&request)?;
+        let overview = self.sessions.front().overview(&caller).await.map_err(no_answer)?;
         let epoch = u64::from(overview.view.epoch.number());
         let errors = if self.sessions.front().is_ready() {
             Vec::new()

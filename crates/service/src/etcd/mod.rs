@@ -79,7 +79,7 @@ impl Etcd {
     /// Builds the header of an answer with this revision.
     #[expect(clippy::unnecessary_wraps, reason = "the field of the messages is optional")]
     fn header(&self, revision: i64) -> Option<ResponseHeader> {
-        let raft_term = self.sessions.front().node().look(|node| u64::from(node.view().epoch.number()));
+        let raft_term = u64::from(self.sessions.front().epoch());
         Some(ResponseHeader { cluster_id: self.cluster_id, member_id: self.member_id, revision, raft_term })
     }
 

@@ -18,11 +18,11 @@ fn a_key_with_the_name_of_its_lock_is_not_there_while_it_only_tries() {
     async_test(async {
         let (_engine, sessions) = sessions();
         let (etcd, caller) = (Etcd::new(sessions.clone(), "test"), &me(&sessions));
-        let first = sessions.acquire(caller, key_request(lease(&sessions), Wait::Forever), None);
+        let first = sessions.acquire(caller, key_request(lease(&sessions), Wait::Forever));
         let held = in_time("the lock is granted", first).await.unwrap().0;
         let direct = key_request(lease(&sessions), Wait::Forever);
         let wanted = NewKey { name: b"a".to_vec(), ..direct.wanted };
-        let mut tries = Box::pin(sessions.acquire(caller, KeyRequest { wanted, ..direct }, None));
+        let mut tries = Box::pin(sessions.acquire(caller, KeyRequest { wanted, ..direct }));
         assert!(poll(tries.as_mut()).is_pending());
         assert_eq!(etcd.local(b"a"), None);
         sessions.release(caller, &held.name).unwrap();

@@ -73,15 +73,15 @@ impl Etcd {
         holders.iter().filter_map(as_key).collect()
     }
 
-    /// Returns the keys of all holders in the cluster, if the caller may watch the lock.
-    pub(super) async fn holders(&self, caller: &Admitted, lock: &LockName) -> Result<Vec<KeyValue>, Status> {
-        self.sessions.check(caller, Verb::Watch, lock).map_err(|error| denied(&error))?;
-        self.all_holders(lock).await
-    }
-
-    /// Returns the keys of all holders in the cluster without checking the caller's rights.
-    async fn all_holders(&self, lock: &LockName) -> Result<Vec<KeyValue>, Status> {
-        let queue = self.sessions.front().queue_for_checked(lock.clone()).await.map_err(no_answer)?;
+    /// Returns the keys of all holders in the cluster, if the caller has the right `verb` on the lock.
+    pub(super) async fn holders(
+        &self,
+        caller: &Admitted,
+        verb: Verb,
+        lock: &LockName,
+    ) -> Result<Vec<KeyValue>, Status> {
+        let reader = self.sessions.front().queue_reader(caller, verb, lock);
+        let queue = reader.map_err(|error| denied(&error))?.read().await.map_err(no_answer)?;
         let holders = holders_in(&queue);
         if holders.is_empty() && !queue.missing.is_empty() {
             return Err(Status::unavailable(format!(
@@ -103,15 +103,16 @@ impl Etcd {
         (waits.driver.state() == AcquireState::Waiting).then(|| kv_before(&waits))
     }
 
-    /// Checks whether the caller may see a key. It may always see its own and the virtual key in front of it, others
-    /// if it may watch their lock.
-    pub(super) fn check_visible(&self, caller: &Admitted, name: &[u8]) -> Result<(), Status> {
+    /// Checks whether the caller may see a key, and returns the right by which it may. It may see its own and the
+    /// virtual key in front of it because it may acquire the lock, others if it may watch their lock.
+    pub(super) fn check_visible(&self, caller: &Admitted, name: &[u8]) -> Result<Verb, Status> {
         let base = behind(name).unwrap_or(name);
         if self.sessions.key(caller, base).is_some() {
-            return Ok(());
+            return Ok(Verb::Acquire);
         }
         let lock = self.lock_of_base(base)?;
-        self.sessions.check(caller, Verb::Watch, &lock).map_err(|error| denied(&error))
+        self.sessions.check(caller, Verb::Watch, &lock).map_err(|error| denied(&error))?;
+        Ok(Verb::Watch)
     }
 
     /// Returns the lock that a key is for.
@@ -122,8 +123,13 @@ impl Etcd {
         }
     }
 
-    /// Finds a key in the whole cluster, without checking the caller's rights.
-    pub(super) async fn find(&self, name: &[u8]) -> Result<Option<KeyValue>, Status> {
+    /// Finds a key in the whole cluster, for a caller that may see it by the right `verb`.
+    pub(super) async fn find(
+        &self,
+        caller: &Admitted,
+        verb: Verb,
+        name: &[u8],
+    ) -> Result<Option<KeyValue>, Status> {
         if let Some(local) = self.local(name) {
             return Ok(Some(local));
         }
@@ -131,7 +137,7 @@ impl Etcd {
             return Ok(None);
         }
         let lock = names::lock_of(name).map_err(bad_name)?;
-        let holders = self.all_holders(&lock).await?;
+        let holders = self.holders(caller, verb, &lock).await?;
         Ok(pick(&lock, name, &holders))
     }
 }

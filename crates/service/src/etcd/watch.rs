@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use meshlock_cluster::access::Verb;
 use meshlock_cluster::names::LockName;
 use meshlock_host::front::Admitted;
 use meshlock_host::gate::RequestKind;
@@ -188,15 +189,15 @@ impl WatchTarget {
         if !create.range_end.is_empty() {
             let (key, range_end) = (create.key.clone(), create.range_end.clone());
             let lock = lock_of_range(&RangeRequest { key, range_end, ..RangeRequest::default() })?;
-            let mut holders = etcd.sessions.watch(caller, &lock).map_err(not_watched)?;
+            let mut holders = etcd.sessions.watch(caller, Verb::Watch, &lock).map_err(not_watched)?;
             let seen = timeout(FIRST_LOOK_TIMEOUT, holders.first()).await.ok();
             return Ok(WatchTarget::Lock { lock, holders, seen });
         }
-        etcd.check_visible(caller, &create.key)?;
+        let verb = etcd.check_visible(caller, &create.key)?;
         let Some(lock) = lock_of_key(etcd, &create.key)? else {
             return Ok(WatchTarget::Before { waits: behind(&create.key).unwrap_or_default().to_vec() });
         };
-        let holders = etcd.sessions.watch_checked(caller, &lock).map_err(not_watched)?;
+        let holders = etcd.sessions.watch(caller, verb, &lock).map_err(not_watched)?;
         let (mut holders, here) = (holders, etcd.sessions.changes());
         let local = etcd.local(&create.key);
         let seen = match local {

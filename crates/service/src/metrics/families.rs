@@ -27,7 +27,7 @@ pub(super) struct Snapshot {
 impl Snapshot {
     pub(super) fn take(sessions: &Sessions) -> Self {
         let readings = sessions.front().node().readings();
-        let cluster = sessions.front().node().look(|node| node.cluster_name().to_string());
+        let cluster = sessions.front().cluster_name();
         let build = vec![
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
             ("wire", format!("{}-{}", VERSIONS.0, VERSIONS.1)),

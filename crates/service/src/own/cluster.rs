@@ -1,6 +1,7 @@
 //! Our own API about queues, holders, site status and rules.
 
 use futures_util::stream;
+use meshlock_cluster::access::Verb;
 use meshlock_cluster::names::{LockName, SiteName};
 use meshlock_cluster::node::{CutOff, InLine, line};
 use meshlock_cluster::rules::{Clause, RulesText};
@@ -63,7 +64,7 @@ impl Own {
     }
 
     pub(super) fn holders_of(&self, caller: &Admitted, lock: LockName) -> Result<Answers<Holders>, Status> {
-        let watching = self.sessions.watch(caller, &lock).map_err(|error| match error {
+        let watching = self.sessions.watch(caller, Verb::Watch, &lock).map_err(|error| match error {
             WatchError::Denied(error) => denied(error),
             WatchError::TooMany(_) | WatchError::TooManyOf { .. } => {
                 api_error("too_many", Code::ResourceExhausted, error)
@@ -106,8 +107,8 @@ impl Own {
         Ok(BreakResponse { lock: lock.to_string(), cut_off, missing: names(&missing) })
     }
 
-    pub(super) async fn status_response(&self) -> Result<StatusResponse, Status> {
-        let overview = self.sessions.front().overview_for_checked().await.map_err(unanswered)?;
+    pub(super) async fn status_response(&self, caller: &Admitted) -> Result<StatusResponse, Status> {
+        let overview = self.sessions.front().overview(caller).await.map_err(unanswered)?;
         let counts = overview.counts;
         Ok(StatusResponse {
             site: overview.member.site.to_string(),
@@ -125,10 +126,9 @@ impl Own {
         })
     }
 
-    pub(super) fn rules(&self) -> Rules {
-        let (epoch, text) =
-            self.sessions.front().node().look(|node| (node.view().epoch.number(), node.view().rules.clone()));
-        rules_of(epoch, &text)
+    pub(super) fn rules(&self, caller: &Admitted) -> Result<Rules, Status> {
+        let (epoch, text) = self.sessions.front().rules(caller).map_err(denied)?;
+        Ok(rules_of(epoch.number(), &text))
     }
 
     pub(super) async fn change_rules(&self, caller: &Admitted, rules: Rules) -> Result<Rules, Status> {

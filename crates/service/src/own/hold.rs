@@ -2,12 +2,12 @@
 
 use futures_util::stream;
 use meshlock_cluster::names::ClientLabel;
-use meshlock_host::front::Admitted;
+use meshlock_host::front::{AcquireParams, Admitted};
 use tokio::time::sleep;
 use tonic::Status;
 
 use super::sessions::{CallSession, millis};
-use super::{AcquireParams, Answers, key};
+use super::{Answers, key};
 use crate::proto::meshlock::hold_event::Event;
 use crate::proto::meshlock::{HoldEvent, Lost, Still};
 use crate::sessions::registry::KeyGrant;

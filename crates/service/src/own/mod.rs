@@ -9,7 +9,7 @@ mod sessions;
 use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::Span;
-use meshlock_host::front::Admitted;
+use meshlock_host::front::{AcquireParams, Admitted};
 use tonic::{Code, Request, Response, Status, async_trait};
 
 use crate::caller::caller_of;
@@ -32,26 +32,23 @@ pub(crate) struct Own {
     sessions: Sessions,
 }
 
-/// The parsed parameters of an acquisition.
-struct AcquireParams {
-    lock: LockName,
-    wait: Wait,
+/// Parses the parameters of an acquisition.
+fn params(
+    lock: &str,
+    try_only: bool,
+    wait_ms: Option<u32>,
     permits: Option<u32>,
-}
-
-impl AcquireParams {
-    fn new(lock: &str, try_only: bool, wait_ms: Option<u32>, permits: Option<u32>) -> Result<Self, Status> {
-        let wait = match (try_only, wait_ms) {
-            (true, Some(_)) => return Err(bad("give either 'try' or 'wait_ms', not both")),
-            (true, None) => Wait::Try,
-            (false, Some(millis)) => Wait::Within(Span::from_millis(u64::from(millis))),
-            (false, None) => Wait::Forever,
-        };
-        if permits == Some(0) {
-            return Err(bad("'permits' is 0; give 1 or more"));
-        }
-        Ok(AcquireParams { lock: lock.parse().map_err(bad)?, wait, permits })
+) -> Result<AcquireParams, Status> {
+    let wait = match (try_only, wait_ms) {
+        (true, Some(_)) => return Err(bad("give either 'try' or 'wait_ms', not both")),
+        (true, None) => Wait::Try,
+        (false, Some(millis)) => Wait::Within(Span::from_millis(u64::from(millis))),
+        (false, None) => Wait::Forever,
+    };
+    if permits == Some(0) {
+        return Err(bad("'permits' is 0; give 1 or more"));
     }
+    Ok(AcquireParams { lock: lock.parse().map_err(bad)?, wait, permits, cause: None })
 }
 
 impl Own {
@@ -84,12 +81,12 @@ impl Own {
         lease: LeaseId,
         who: ClientLabel,
     ) -> Result<KeyGrant, Status> {
-        let AcquireParams { lock, wait, permits } = asked;
+        let AcquireParams { lock, wait, permits, .. } = asked;
         let name = key(&lock, lease);
         let text = lock.to_string();
         let wanted = NewKey { name, lock, lease, value: Vec::new() };
-        let request = KeyRequest { wanted, wait, who, if_known: IfKnown::Join };
-        let held = self.sessions.acquire(caller, request, permits).await;
+        let request = KeyRequest { wanted, wait, permits, who, if_known: IfKnown::Join };
+        let held = self.sessions.acquire(caller, request).await;
         held.map(|(_, grant)| grant).map_err(|error| not_held(&text, error))
     }
 }
@@ -144,7 +141,7 @@ impl Locks for Own {
     async fn acquire(&self, request: Request<AcquireRequest>) -> Result<Response<Grant>, Status> {
         let caller = caller_of(&request)?;
         let AcquireRequest { lock, session, r#try, wait_ms, permits, ttl_ms, label } = request.into_inner();
-        let asked = AcquireParams::new(&lock, r#try, wait_ms, permits)?;
+        let asked = params(&lock, r#try, wait_ms, permits)?;
         let (lease, made) = if session.is_empty() {
             let lasts = sessions::lasts(ttl_ms)?;
             // While the call waits, its connection shows that the client is alive; the time to live starts with the
@@ -181,7 +178,7 @@ impl Locks for Own {
     async fn hold(&self, request: Request<HoldRequest>) -> Result<Response<Self::HoldStream>, Status> {
         let caller = caller_of(&request)?;
         let HoldRequest { lock, r#try, wait_ms, permits, label: who } = request.into_inner();
-        let asked = AcquireParams::new(&lock, r#try, wait_ms, permits)?;
+        let asked = params(&lock, r#try, wait_ms, permits)?;
         let who = label(&who)?;
         let lease = self.sessions.grant(&caller, LeaseDuration::UntilDisconnect, Some(who.clone()));
         let lease = lease.map_err(|error| not_held(&lock, error.into()))?;
@@ -208,12 +205,12 @@ impl Locks for Own {
         self.break_lock(&caller, request.into_inner().lock.parse().map_err(bad)?).await.map(Response::new)
     }
 
-    async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
-        self.status_response().await.map(Response::new)
+    async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
+        self.status_response(&caller_of(&request)?).await.map(Response::new)
     }
 
-    async fn get_rules(&self, _: Request<GetRulesRequest>) -> Result<Response<Rules>, Status> {
-        Ok(Response::new(self.rules()))
+    async fn get_rules(&self, request: Request<GetRulesRequest>) -> Result<Response<Rules>, Status> {
+        self.rules(&caller_of(&request)?).map(Response::new)
     }
 
     async fn set_rules(&self, request: Request<Rules>) -> Result<Response<Rules>, Status> {

@@ -13,7 +13,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use meshlock_cluster::access::Principal;
-use meshlock_host::gate::{Connected, Gate, TooManyConnections};
+use meshlock_host::front::Front;
+use meshlock_host::gate::{Connected, TooManyConnections};
 use meshlock_host::{PendingConnections, PendingSlot};
 use meshlock_tls::Security;
 use meshlock_tls::{Bearer, TlsError, bearer_of_chain};
@@ -85,21 +86,21 @@ impl RemoteClient {
 
     /// Counts a connection with a client certificate before its first request. A client with too many connections
     /// keeps one of the places for unused connections, and is refused at its first request.
-    fn charge_provisionally(&self, gate: &Arc<Gate>) {
+    fn charge_provisionally(&self, front: &Front) {
         if let Ok(to @ Principal::Named(_)) = self.principal()
-            && let Ok(connected) = gate.connect(&to)
+            && let Ok(connected) = front.connect(&to)
         {
             *self.charged() = Charged::Provisional(connected);
         }
     }
 
     /// Counts the connection for the principal of the first allowed request, which a token may determine.
-    pub(super) fn charge(&self, gate: &Arc<Gate>, to: &Principal) -> Result<(), TooManyConnections> {
+    pub(super) fn charge(&self, front: &Front, to: &Principal) -> Result<(), TooManyConnections> {
         let mut charged = self.charged();
         let connected = match &*charged {
             Charged::Principal(_) => return Ok(()),
             Charged::Provisional(provisional) if provisional.principal() == to => None,
-            Charged::Provisional(_) | Charged::Pending(_) => Some(gate.connect(to)?),
+            Charged::Provisional(_) | Charged::Pending(_) => Some(front.connect(to)?),
         };
         *charged = match (std::mem::replace(&mut *charged, Charged::Pending(None)), connected) {
             (_, Some(connected)) | (Charged::Provisional(connected), None) => Charged::Principal(connected),
@@ -137,7 +138,7 @@ pub(super) struct ConnectionServer {
     tls: Option<Acceptors>,
     router: Router,
     builder: Arc<Builder<TokioExecutor>>,
-    gate: Arc<Gate>,
+    front: Front,
     slow_reader: Duration,
     /// Places for connections on which no request has been allowed yet.
     pending: Arc<PendingConnections>,
@@ -160,7 +161,7 @@ impl ConnectionServer {
         security: &Security,
         router: Router,
         limits: ApiLimits,
-        gate: Arc<Gate>,
+        front: Front,
         on_cut: OnCut,
     ) -> Self {
         let tls = match security {
@@ -191,7 +192,7 @@ impl ConnectionServer {
         let pending =
             PendingConnections::new((limits.connections / 2).max(1), (limits.connections / 4).max(1));
         let pending = Arc::new(pending);
-        ConnectionServer { tls, router, builder, gate, slow_reader: limits.slow_reader, pending, on_cut }
+        ConnectionServer { tls, router, builder, front, slow_reader: limits.slow_reader, pending, on_cut }
     }
 
     pub(super) async fn accept_connections(&self, listener: TcpListener, slots: Arc<Semaphore>) {
@@ -232,7 +233,7 @@ impl ConnectionServer {
                 .serve_http(stream, RemoteClient::new(address, Credentials::ThisMachine, Some(slot)))
                 .await;
         };
-        let tls = if self.gate.policy().tokens.is_empty() { &tls.certificates } else { &tls.tokens };
+        let tls = if self.front.has_tokens() { &tls.tokens } else { &tls.certificates };
         let stream = WriteTimeout::new(stream, self.slow_reader);
         let stream = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await.map_err(late)??;
         let shown = match bearer_of_chain(stream.get_ref().1.peer_certificates()) {
@@ -251,7 +252,7 @@ impl ConnectionServer {
         peer: Arc<RemoteClient>,
     ) -> io::Result<()> {
         let (router, known) = (self.router.clone(), peer.clone());
-        peer.charge_provisionally(&self.gate);
+        peer.charge_provisionally(&self.front);
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer.clone());
             router.clone().call(request.map(Body::new))

@@ -79,17 +79,21 @@ impl Guard {
             return self.front.admit(caller, RequestKind::Ask).map_err(|error| too_fast(&error));
         }
         let caller = shown(self.who(peer, parts, &shown)?);
-        let kind = if need == Need::Renewal { RequestKind::Renew } else { RequestKind::Ask };
+        let kind = match need {
+            Need::Renewal => RequestKind::Renew,
+            Need::Release => RequestKind::GiveBack,
+            Need::Nothing | Need::Something | Need::Right(_) => RequestKind::Ask,
+        };
         let caller = self.front.admit(caller, kind).map_err(|error| too_fast(&error))?;
         let checked = match need {
             Need::Nothing => Ok(()),
-            Need::Renewal => self.front.check_subject(&caller, Verb::Acquire, Subject::Some),
-            Need::Something => self.check_any_right(&caller),
+            Need::Renewal | Need::Release => self.front.check_subject(&caller, Verb::Acquire, Subject::Some),
+            Need::Something => self.front.check_any_right(&caller),
             Need::Right(verb) => self.front.check_subject(&caller, verb, Subject::Some),
         };
         checked.map_err(|error| denied_or_unknown(&caller, error))?;
         // Last, so that a client without rights does not keep its connection for long.
-        peer.charge(self.front.gate(), &caller.principal)
+        peer.charge(&self.front, &caller.principal)
             .map_err(|error| api_error("too_many", Code::ResourceExhausted, error))?;
         Ok(caller)
     }
@@ -104,29 +108,18 @@ impl Guard {
     ) -> Result<Principal, Status> {
         let by_connection = peer.principal().map_err(|site| not_a_client(&site))?;
         let Some(token) = token(&parts.headers) else { return Ok(by_connection) };
-        let policy = self.front.gate().policy();
-        if let Some(name) = token.and_then(|token| policy.tokens.bearer(token)) {
-            return Ok(Principal::Named(name.clone()));
+        if let Some(name) = token.and_then(|token| self.front.bearer(token)) {
+            return Ok(Principal::Named(name));
         }
         // Guessing tokens is rate-limited like requests without credentials, and does not fill the log.
         let anyone = caller(Principal::Anyone);
         let anyone = self.front.admit(anyone, RequestKind::Ask).map_err(|error| too_fast(&error))?;
-        self.front.gate().note_unknown(&anyone);
+        self.front.note_unknown(&anyone);
         Err(api_error(
             "unauthenticated",
             Code::Unauthenticated,
             "this site does not know the token; check that it is complete, and that the site's [[tokens]] contain its hash",
         ))
-    }
-
-    /// Checks whether the caller has any right at all.
-    fn check_any_right(&self, caller: &Admitted) -> Result<(), Denied> {
-        let access = &self.front.gate().policy().access;
-        let may = |verb: &Verb| access.check(&caller.principal, *verb, Subject::Some).is_ok();
-        if [Verb::Watch, Verb::Break, Verb::Admin].iter().any(may) {
-            return Ok(());
-        }
-        self.front.check_subject(caller, Verb::Acquire, Subject::Some)
     }
 
     /// Reads the whole body within its time limit, so that a slow sender occupies nothing but its connection.

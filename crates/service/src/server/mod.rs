@@ -134,12 +134,12 @@ impl Drop for Serving {
 
 async fn serve(sessions: Sessions, listener: TcpListener, security: Security, stop: Arc<Stop>) {
     let limits = sessions.limits();
-    let (told, gate) = (sessions.clone(), sessions.front().gate().clone());
+    let (told, front) = (sessions.clone(), sessions.front().clone());
     let connections = ConnectionServer::new(
         &security,
         router(&sessions),
         limits,
-        gate,
+        front,
         Arc::new(move |who| told.on_cut(who)),
     );
     let slots = Arc::new(Semaphore::new(limits.connections));
@@ -154,7 +154,7 @@ async fn serve(sessions: Sessions, listener: TcpListener, security: Security, st
 
 /// Returns the router of all APIs.
 fn router(sessions: &Sessions) -> Router {
-    let cluster = sessions.front().node().look(|node| node.cluster_name().to_string());
+    let cluster = sessions.front().cluster_name();
     let (etcd, own) = (Etcd::new(sessions.clone(), &cluster), Own::new(sessions.clone()));
     let grpc = etcd.grpc(Routes::new(own.grpc())).into_axum_router();
     // gRPC has its own limit, for each message.

@@ -17,9 +17,12 @@ pub(super) enum Need {
     Right(Verb),
     /// The right to acquire. Renewals have a rate limit of their own.
     Renewal,
+    /// The right to acquire. What only gives back is never refused because of the rate limit. Calls that may do either,
+    /// such as transactions and Consul's keys, count as requests: which one it is shows only when they are read.
+    Release,
 }
 
-use Need::{Nothing, Renewal, Right, Something};
+use Need::{Nothing, Release, Renewal, Right, Something};
 
 /// Method, path and requirement. A gRPC method is a POST to its path.
 pub(super) const ROUTES: &[(&str, &str, Need)] = &[
@@ -33,36 +36,36 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     // Our own API as JSON.
     ("POST", "/v1/sessions", Right(Acquire)),
     ("GET", "/v1/sessions/{session}", Right(Acquire)),
-    ("DELETE", "/v1/sessions/{session}", Right(Acquire)),
+    ("DELETE", "/v1/sessions/{session}", Release),
     ("POST", "/v1/sessions/{session}/keep-alive", Renewal),
     ("POST", "/v1/locks/{lock}/acquire", Right(Acquire)),
-    ("POST", "/v1/locks/{lock}/release", Right(Acquire)),
+    ("POST", "/v1/locks/{lock}/release", Release),
     ("POST", "/v1/locks/{lock}/hold", Right(Acquire)),
     ("GET", "/v1/locks/{lock}/watch", Right(Watch)),
     ("GET", "/v1/locks/{lock}", Right(Watch)),
     ("POST", "/v1/locks/{lock}/break", Right(Break)),
-    ("GET", "/v1/status", Right(Watch)),
+    ("GET", "/v1/status", Something),
     ("GET", "/v1/rules", Right(Watch)),
     ("PUT", "/v1/rules", Right(Admin)),
     // Our own API in gRPC.
     ("POST", "/meshlock.v1.Locks/OpenSession", Right(Acquire)),
     ("POST", "/meshlock.v1.Locks/GetSession", Right(Acquire)),
     ("POST", "/meshlock.v1.Locks/KeepAlive", Renewal),
-    ("POST", "/meshlock.v1.Locks/EndSession", Right(Acquire)),
+    ("POST", "/meshlock.v1.Locks/EndSession", Release),
     ("POST", "/meshlock.v1.Locks/Acquire", Right(Acquire)),
-    ("POST", "/meshlock.v1.Locks/Release", Right(Acquire)),
+    ("POST", "/meshlock.v1.Locks/Release", Release),
     ("POST", "/meshlock.v1.Locks/Hold", Right(Acquire)),
     ("POST", "/meshlock.v1.Locks/Watch", Right(Watch)),
     ("POST", "/meshlock.v1.Locks/Queue", Right(Watch)),
     ("POST", "/meshlock.v1.Locks/Break", Right(Break)),
-    ("POST", "/meshlock.v1.Locks/Status", Right(Watch)),
+    ("POST", "/meshlock.v1.Locks/Status", Something),
     ("POST", "/meshlock.v1.Locks/GetRules", Right(Watch)),
     ("POST", "/meshlock.v1.Locks/SetRules", Right(Admin)),
     // etcd's API in gRPC. Keys are read by clients that wait for a lock and by clients that watch one.
     ("POST", "/v3lockpb.Lock/Lock", Right(Acquire)),
-    ("POST", "/v3lockpb.Lock/Unlock", Right(Acquire)),
+    ("POST", "/v3lockpb.Lock/Unlock", Release),
     ("POST", "/etcdserverpb.Lease/LeaseGrant", Right(Acquire)),
-    ("POST", "/etcdserverpb.Lease/LeaseRevoke", Right(Acquire)),
+    ("POST", "/etcdserverpb.Lease/LeaseRevoke", Release),
     ("POST", "/etcdserverpb.Lease/LeaseKeepAlive", Renewal),
     ("POST", "/etcdserverpb.Lease/LeaseTimeToLive", Right(Acquire)),
     ("POST", "/etcdserverpb.Lease/LeaseLeases", Right(Acquire)),
@@ -70,7 +73,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v3electionpb.Election/Proclaim", Right(Acquire)),
     ("POST", "/v3electionpb.Election/Leader", Right(Watch)),
     ("POST", "/v3electionpb.Election/Observe", Right(Watch)),
-    ("POST", "/v3electionpb.Election/Resign", Right(Acquire)),
+    ("POST", "/v3electionpb.Election/Resign", Release),
     ("POST", "/etcdserverpb.KV/Range", Something),
     ("POST", "/etcdserverpb.KV/Put", Something),
     ("POST", "/etcdserverpb.KV/DeleteRange", Right(Acquire)),
@@ -79,10 +82,10 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/etcdserverpb.Maintenance/Status", Something),
     // etcd's API as JSON.
     ("POST", "/v3/lock/lock", Right(Acquire)),
-    ("POST", "/v3/lock/unlock", Right(Acquire)),
+    ("POST", "/v3/lock/unlock", Release),
     ("POST", "/v3/lease/grant", Right(Acquire)),
-    ("POST", "/v3/lease/revoke", Right(Acquire)),
-    ("POST", "/v3/kv/lease/revoke", Right(Acquire)),
+    ("POST", "/v3/lease/revoke", Release),
+    ("POST", "/v3/kv/lease/revoke", Release),
     ("POST", "/v3/lease/keepalive", Renewal),
     ("POST", "/v3/lease/timetolive", Right(Acquire)),
     ("POST", "/v3/kv/lease/timetolive", Right(Acquire)),
@@ -92,7 +95,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v3/election/proclaim", Right(Acquire)),
     ("POST", "/v3/election/leader", Right(Watch)),
     ("POST", "/v3/election/observe", Right(Watch)),
-    ("POST", "/v3/election/resign", Right(Acquire)),
+    ("POST", "/v3/election/resign", Release),
     ("POST", "/v3/kv/range", Something),
     ("POST", "/v3/kv/put", Something),
     ("POST", "/v3/kv/deleterange", Right(Acquire)),
@@ -101,7 +104,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v3/maintenance/status", Something),
     // Consul's API. Keys are read by clients that wait for a lock and by clients that watch one.
     ("PUT", "/v1/session/create", Right(Acquire)),
-    ("PUT", "/v1/session/destroy/{session}", Right(Acquire)),
+    ("PUT", "/v1/session/destroy/{session}", Release),
     ("PUT", "/v1/session/renew/{session}", Renewal),
     ("GET", "/v1/session/info/{session}", Right(Acquire)),
     ("GET", "/v1/session/node/{node}", Right(Acquire)),

@@ -11,7 +11,7 @@ use meshlock_cluster::access::{Denied, Principal, Verb};
 use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
 use meshlock_cluster::node::{LockQueue, SiteQueue};
 use meshlock_cluster::table::HolderReport;
-use meshlock_host::front::Admitted;
+use meshlock_host::front::{Admitted, QueueReader};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -98,19 +98,15 @@ pub(crate) fn holders_in(queue: &LockQueue) -> Vec<Holder> {
 }
 
 impl Sessions {
-    /// Watches a lock for a caller that has the right to; fails if too many other locks are watched.
-    pub(crate) fn watch(&self, caller: &Admitted, lock: &LockName) -> Result<HolderWatch, WatchError> {
-        self.check(caller, Verb::Watch, lock)?;
-        self.watch_checked(caller, lock)
-    }
-
-    /// Watches a lock without checking the caller's rights again. A client may always watch its own key, even if it
-    /// may see nothing else of the lock.
-    pub(crate) fn watch_checked(
+    /// Watches a lock for a caller that has the right to; fails if too many other locks are watched. `verb` says what
+    /// for: a client that may acquire the lock may watch its own key, even if it may see nothing else of the lock.
+    pub(crate) fn watch(
         &self,
         caller: &Admitted,
+        verb: Verb,
         lock: &LockName,
     ) -> Result<HolderWatch, WatchError> {
+        let reader = self.front().queue_reader(caller, verb, lock)?;
         let mut watched = self.0.watched.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(watch) = watched.get(lock) {
             return Ok(HolderWatch(watch.seen.subscribe()));
@@ -126,7 +122,7 @@ impl Sessions {
         let (seen, receiver) = watch::channel(None);
         watched.insert(lock.clone(), WatchedLock { seen, by: of.clone() });
         drop(watched);
-        tokio::spawn(poll_holders(self.clone(), lock.clone()));
+        tokio::spawn(poll_holders(self.clone(), reader));
         Ok(HolderWatch(receiver))
     }
 
@@ -151,15 +147,15 @@ impl Sessions {
     }
 }
 
-async fn poll_holders(sessions: Sessions, lock: LockName) {
+async fn poll_holders(sessions: Sessions, reader: QueueReader) {
     let mut changes = sessions.0.changes.subscribe();
     loop {
         let looked = Instant::now();
         changes.mark_unchanged();
         // Unless all sites have answered, keep the previous state: the holder may be at a site that did not answer.
-        let queue = sessions.front().queue_for_checked(lock.clone()).await;
+        let queue = reader.read().await;
         let seen = queue.ok().filter(|queue| queue.missing.is_empty()).map(|queue| holders_in(&queue));
-        if !sessions.publish(&lock, seen) {
+        if !sessions.publish(reader.lock(), seen) {
             return;
         }
         if timeout(POLL_INTERVAL, changes.changed()).await.is_ok_and(|changed| changed.is_err()) {

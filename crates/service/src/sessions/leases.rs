@@ -7,7 +7,7 @@ use std::time::Duration;
 use meshlock_cluster::names::{ClientLabel, SiteName, fnv_1a};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::front::{Admitted, Ended};
-use meshlock_host::gate::{AuditEvent, Caller, CallerOrigin};
+use meshlock_host::gate::{Caller, CallerOrigin};
 use meshlock_system::now;
 use tokio::time::sleep;
 
@@ -126,10 +126,7 @@ impl Sessions {
         if number == site_number(self.0.front.site()) {
             return None;
         }
-        self.0.front().node().look(|node| {
-            let mut members = node.view().members.iter();
-            members.find(|member| site_number(&member.site) == number).map(|member| member.site.clone())
-        })
+        self.0.front().members().into_iter().find(|site| site_number(site) == number)
     }
 }
 
@@ -153,12 +150,7 @@ impl Inner {
 
     fn note_end(&self, lease: LeaseId, owner: &Caller, why: SessionEnd) {
         self.meter.session_ended(why);
-        let why = why.why();
-        self.front.gate().audit().note(
-            owner,
-            None,
-            AuditEvent::Ended { session: Some(lease.to_string()), why },
-        );
+        self.front.note_session_end(owner, Some(lease.to_string()), why.why());
     }
 
     /// Ends the keys of a lease that was removed from the registry.

@@ -24,7 +24,6 @@ use meshlock_cluster::table::{LossReason, RequestRefusal, Wait};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::front::{AcquireParams, Admitted, Ended, Front, NotGranted, Owner, PermitsError};
 pub(crate) use meshlock_host::front::{AcquireState, NotAnswered};
-use meshlock_host::gate::Gate;
 use meshlock_system::now;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
@@ -66,6 +65,8 @@ pub(crate) struct Inner {
 pub(crate) struct KeyRequest {
     pub(crate) wanted: NewKey,
     pub(crate) wait: Wait,
+    /// See [`AcquireParams::permits`].
+    pub(crate) permits: Option<u32>,
     /// Label of the client, for operators.
     pub(crate) who: ClientLabel,
     pub(crate) if_known: IfKnown,
@@ -126,21 +127,16 @@ impl Sessions {
         self.0.front.check(caller, verb, lock)
     }
 
-    pub(crate) fn gate(&self) -> &Gate {
-        self.0.front.gate()
-    }
-
     /// Waits for a lock. The key is removed if all calls that wait for it go away before one of them has the lock.
     pub(crate) async fn acquire(
         &self,
         caller: &Admitted,
         request: KeyRequest,
-        permits: Option<u32>,
     ) -> Result<(SessionKey, KeyGrant), AcquireError> {
         let since = now();
         loop {
             let wait = request.wait.after(now().since(since));
-            let (key, is_new) = self.begin(caller, KeyRequest { wait, ..request.clone() }, permits)?;
+            let (key, is_new) = self.begin(caller, KeyRequest { wait, ..request.clone() })?;
             let waiting = Waiting::begin(self, &key);
             let decided = key.driver.until(|state| *state != AcquireState::Waiting);
             let state = match wait {
@@ -176,7 +172,7 @@ impl Sessions {
         longest: Duration,
     ) -> Result<SessionKey, AcquireError> {
         let name = request.wanted.name.clone();
-        let (key, _) = self.begin(caller, request, None)?;
+        let (key, _) = self.begin(caller, request)?;
         key.driver.observer().keep();
         let _ = timeout(longest, key.driver.until(|state| *state != AcquireState::Waiting)).await;
         match key.driver.state() {
@@ -191,13 +187,8 @@ impl Sessions {
         }
     }
 
-    fn begin(
-        &self,
-        caller: &Admitted,
-        request: KeyRequest,
-        permits: Option<u32>,
-    ) -> Result<(SessionKey, bool), AcquireError> {
-        let KeyRequest { wanted, wait, who, if_known } = request;
+    fn begin(&self, caller: &Admitted, request: KeyRequest) -> Result<(SessionKey, bool), AcquireError> {
+        let KeyRequest { wanted, wait, permits, who, if_known } = request;
         let lock = wanted.lock.clone();
         // Check before the key exists, so that a denied request leaves nothing behind.
         self.check(caller, Verb::Acquire, &lock)?;
@@ -282,8 +273,7 @@ impl Sessions {
 
     /// How often a holder is told for how long its lock is safe: four times per lease.
     pub(crate) fn safety_interval(&self) -> Duration {
-        let length = self.0.front().node().look(|node| node.lease().terms().length);
-        Duration::from_micros(length.micros() / 4)
+        Duration::from_micros(self.0.front().lease_length().micros() / 4)
     }
 }
 

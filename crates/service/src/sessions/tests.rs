@@ -48,7 +48,7 @@ pub(crate) fn key_request(lease: LeaseId, wait: Wait) -> KeyRequest {
         lease,
         value: Vec::new(),
     };
-    KeyRequest { wanted, wait, who: "a test".parse().unwrap(), if_known: IfKnown::Join }
+    KeyRequest { wanted, wait, permits: None, who: "a test".parse().unwrap(), if_known: IfKnown::Join }
 }
 
 /// Starts a call that waits for a lock that somebody else holds.
@@ -57,7 +57,7 @@ fn waits<'a>(
     me: &'a Admitted,
     waiter: LeaseId,
 ) -> Pin<Box<impl Future<Output = Result<(SessionKey, KeyGrant), AcquireError>> + use<'a>>> {
-    let mut call = Box::pin(sessions.acquire(me, key_request(waiter, Wait::Forever), None));
+    let mut call = Box::pin(sessions.acquire(me, key_request(waiter, Wait::Forever)));
     assert!(poll(call.as_mut()).is_pending());
     call
 }
@@ -73,11 +73,10 @@ fn a_key_stays_for_a_call_that_was_made_again_when_the_first_one_goes_away() {
         let (_engine, sessions) = sessions();
         let caller = &me(&sessions);
         let (holder, waiter) = (lease(&sessions), lease(&sessions));
-        let held =
-            in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever), None))
-                .await
-                .unwrap()
-                .0;
+        let held = in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever)))
+            .await
+            .unwrap()
+            .0;
         let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
         drop(first);
         sessions.release(caller, &held.name).unwrap();
@@ -92,11 +91,10 @@ fn a_lock_that_one_of_two_calls_was_granted_stays_when_the_other_goes_away() {
         let (_engine, sessions) = sessions();
         let caller = &me(&sessions);
         let (holder, waiter) = (lease(&sessions), lease(&sessions));
-        let held =
-            in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever), None))
-                .await
-                .unwrap()
-                .0;
+        let held = in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever)))
+            .await
+            .unwrap()
+            .0;
         let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
         sessions.release(caller, &held.name).unwrap();
         let (key, _) = in_time("the call ends", second).await.unwrap();
@@ -114,10 +112,9 @@ fn a_key_goes_with_the_last_call_that_waits_for_it() {
         let (_engine, sessions) = sessions();
         let caller = &me(&sessions);
         let (holder, waiter) = (lease(&sessions), lease(&sessions));
-        let _held =
-            in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever), None))
-                .await
-                .unwrap();
+        let _held = in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever)))
+            .await
+            .unwrap();
         let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
         let name = key_request(waiter, Wait::Forever).wanted.name;
         drop(second);
@@ -133,31 +130,24 @@ fn every_call_has_its_own_time_limit() {
         let (_engine, sessions) = sessions();
         let caller = &me(&sessions);
         let (holder, waiter) = (lease(&sessions), lease(&sessions));
-        let held =
-            in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever), None))
-                .await
-                .unwrap()
-                .0;
-        let mut patient = Box::pin(sessions.acquire(caller, key_request(waiter, Wait::Forever), None));
+        let held = in_time("the call ends", sessions.acquire(caller, key_request(holder, Wait::Forever)))
+            .await
+            .unwrap()
+            .0;
+        let mut patient = Box::pin(sessions.acquire(caller, key_request(waiter, Wait::Forever)));
         assert!(poll(patient.as_mut()).is_pending());
-        let hasty =
-            in_time("the call ends", sessions.acquire(caller, key_request(waiter, Wait::Try), None)).await;
+        let hasty = in_time("the call ends", sessions.acquire(caller, key_request(waiter, Wait::Try))).await;
         assert_eq!(hasty.err(), Some(AcquireError::Busy));
-        let late = in_time(
-            "the call ends",
-            sessions.acquire(caller, key_request(waiter, Wait::Within(Span::ZERO)), None),
-        )
-        .await;
+        let late =
+            in_time("the call ends", sessions.acquire(caller, key_request(waiter, Wait::Within(Span::ZERO))))
+                .await;
         assert_eq!(late.err(), Some(AcquireError::TimedOut));
         // A call that joins another one goes on waiting when the first one has given up.
         drop(patient);
-        let mut hasty = Box::pin(sessions.acquire(
-            caller,
-            key_request(waiter, Wait::Within(Span::from_millis(20))),
-            None,
-        ));
+        let mut hasty =
+            Box::pin(sessions.acquire(caller, key_request(waiter, Wait::Within(Span::from_millis(20)))));
         assert!(poll(hasty.as_mut()).is_pending());
-        let mut patient = pin!(sessions.acquire(caller, key_request(waiter, Wait::Forever), None));
+        let mut patient = pin!(sessions.acquire(caller, key_request(waiter, Wait::Forever)));
         assert!(poll(patient.as_mut()).is_pending());
         assert_eq!(in_time("the call ends", hasty).await.err(), Some(AcquireError::TimedOut));
         assert!(poll(patient.as_mut()).is_pending());
@@ -184,7 +174,7 @@ fn a_lock_whose_connection_was_cut_stays_taken_until_its_client_must_have_stoppe
         for (client, is_cut) in clients.into_iter().zip([false, true]) {
             let client = from(&sessions, client);
             let held = sessions.grant(&client, LeaseDuration::UntilDisconnect, None).unwrap();
-            in_time("the call ends", sessions.acquire(&client, key_request(held, Wait::Forever), None))
+            in_time("the call ends", sessions.acquire(&client, key_request(held, Wait::Forever)))
                 .await
                 .unwrap();
             let until = sessions.front().lease_end().unwrap();
@@ -194,7 +184,7 @@ fn a_lock_whose_connection_was_cut_stays_taken_until_its_client_must_have_stoppe
             sessions.end_with_call(held);
             let wait = if is_cut { Wait::Forever } else { Wait::Try };
             let (key, _) =
-                in_time("the call ends", sessions.acquire(&me, key_request(lease(&sessions), wait), None))
+                in_time("the call ends", sessions.acquire(&me, key_request(lease(&sessions), wait)))
                     .await
                     .unwrap();
             assert!(

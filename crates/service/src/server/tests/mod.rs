@@ -2,6 +2,7 @@
 
 mod consul;
 mod hostile;
+mod node_lock;
 mod rights;
 mod routes;
 mod sessions;

@@ -152,7 +152,6 @@ fn each_verb_gives_what_it_says_and_nothing_else() {
             ("POST", "/v1/sessions", "{}", "asker"),
             ("POST", "/v1/locks/a/acquire", r#"{"try":true}"#, "asker"),
             ("GET", "/v1/locks/a", "", "watcher"),
-            ("GET", "/v1/status", "", "watcher"),
             ("GET", "/v1/rules", "", "watcher"),
             ("POST", "/v1/locks/a/break", "", "breaker"),
             ("PUT", "/v1/rules", rules, "admin"),
@@ -161,6 +160,33 @@ fn each_verb_gives_what_it_says_and_nothing_else() {
                 let status = server.call(Some(who), method, path, body).await.status;
                 assert_eq!(status, if who == verb { 200 } else { 403 }, "{who} {method} {path}");
             }
+        }
+    });
+}
+
+#[test]
+fn the_site_s_status_takes_any_right_whichever_api_is_asked() {
+    async_test(async {
+        let rules: &[(&str, &str, &[Verb])] = &[
+            ("asker", "a", &[Verb::Acquire]),
+            ("watcher", "a", &[Verb::Watch]),
+            ("breaker", "a", &[Verb::Break]),
+            ("admin", "*", &[Verb::Admin]),
+        ];
+        let server = TestServer::new(rules, &["asker", "watcher", "breaker", "admin", "nobody"]);
+        for (method, path) in [
+            ("GET", "/v1/status"),
+            ("POST", "/v3/maintenance/status"),
+            ("GET", "/v1/agent/self"),
+            ("GET", "/v1/status/leader"),
+            ("GET", "/v1/status/peers"),
+        ] {
+            for who in ["asker", "watcher", "breaker", "admin"] {
+                let said = server.call(Some(who), method, path, "{}").await;
+                assert_eq!(said.status, 200, "{who} {path}: {said:?}");
+            }
+            let said = server.call(Some("nobody"), method, path, "{}").await;
+            assert_eq!(said.status, 403, "{path}: {said:?}");
         }
     });
 }
@@ -206,6 +232,9 @@ fn a_client_over_its_rate_limit_is_told_when_to_retry_and_others_are_served() {
         // A slow machine gives it a few seconds' worth more.
         assert!(served >= 20 && refused > 500, "{served} {refused}");
         assert_eq!(server.call(Some("other"), "GET", "/v1/rules", "").await.status, 200);
+        // Whatever else it does, it can give back what it holds: here, what it has not got.
+        let said = server.post("flood", "/v1/locks/a/release", json!({ "session": "4d" })).await;
+        assert_eq!(said.status, 404, "{said:?}");
         let path = "/meshlock.v1.Locks/GetRules";
         let said = server
             .send(RemoteClient::unknown(), Some(&token_of("flood")), "POST", path, ("application/grpc", ""))
