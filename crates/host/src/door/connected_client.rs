@@ -54,6 +54,16 @@ pub(super) struct Greeted {
     _connected: Option<Connected>,
 }
 
+/// Closes the connection when the task that serves it ends, also where the node is dropped and its tasks with it: the client then sees the
+/// same as if the node's process had ended.
+struct CloseOnDrop(Arc<ConnectedClient>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.channel.close();
+    }
+}
+
 impl ConnectedClient {
     /// Serves a client until its connection ends, then ends its session.
     pub(super) async fn talk(front: Front, channel: Channel, door: Door) {
@@ -69,6 +79,8 @@ impl ConnectedClient {
             watches: AtomicBool::new(false),
             group: Mutex::default(),
         });
+        // The connection is closed last: its end tells the client that everything is released.
+        let _closing = CloseOnDrop(client.clone());
         let session = client.front.open_session(client.clone());
         let gone = tokio::select! {
             gone = client.read_all(session) => gone,
@@ -89,8 +101,6 @@ impl ConnectedClient {
             until_gone(group).await;
         }
         client.end_session(session, gone);
-        // The connection is closed last: its end tells the client that everything is released.
-        client.channel.close();
     }
 
     fn end_session(&self, session: Session, gone: Gone) {
