@@ -247,7 +247,7 @@ async fn a_disk_is_one_nodes_and_the_next_ones_fences_are_higher() {
     let node = on_disk(data.path()).unwrap();
     let fence = node.lock("a").await.unwrap().fence();
     let second = on_disk(data.path());
-    assert!(matches!(second, Err(StartError::Data(_))), "{second:?}");
+    assert!(matches!(second, Err(StartError::Data { .. })), "{second:?}");
     // It leaves, so that the next one need not wait for its lease.
     node.leave().await;
     drop(node);

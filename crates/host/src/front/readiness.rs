@@ -5,7 +5,6 @@ use std::time::Duration;
 use meshlock_cluster::node::Node;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
-use tokio::time::sleep;
 
 use super::Front;
 
@@ -26,7 +25,10 @@ impl Front {
             if self.is_ready() {
                 return;
             }
-            sleep(LOOK_EVERY).await;
+            if !self.node().sleep(LOOK_EVERY).await {
+                // A node that has stopped never becomes ready.
+                return std::future::pending().await;
+            }
         }
     }
 
