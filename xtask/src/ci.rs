@@ -23,6 +23,9 @@ fn run_checks(root: &Path) -> anyhow::Result<()> {
     step("tidy", || tidy::tidy(root))?;
     cargo(root, "fmt --all --check", &[])?;
     cargo(root, "clippy --workspace --all-targets --all-features --locked -- -D warnings", &[])?;
+    // What a program gets that does not ask for all features: nothing above has compiled the library without them.
+    cargo(root, "check -p meshlock --locked", &[])?;
+    cargo(root, "check -p meshlock --no-default-features --locked", &[])?;
     if has(root, "nextest") {
         // Many tests wait for processes and leases: one more at a time than there are cores keeps these busy.
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);

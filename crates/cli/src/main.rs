@@ -94,7 +94,7 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(EXIT_NO_NODE);
     }
     match (error.downcast_ref::<ConnectionError>(), error.downcast_ref::<PlaceError>()) {
-        (Some(error), _) if error.is_unreachable() => ExitCode::from(EXIT_NO_NODE),
+        (Some(error), _) if error.is_without_node() => ExitCode::from(EXIT_NO_NODE),
         (None, Some(PlaceError::NoNode(_))) => ExitCode::from(EXIT_NO_NODE),
         (None, Some(_)) => ExitCode::from(EXIT_USAGE),
         (Some(_), _) | (None, None) => ExitCode::FAILURE,
@@ -104,7 +104,9 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
 /// Returns what the user can do about an error whose library does not know the command line.
 fn hint(error: &anyhow::Error) -> &'static str {
     match error.downcast_ref::<ConnectionError>() {
-        Some(ConnectionError::Nobody(_)) => " (`meshlock node` starts one; --socket and --node name another)",
+        Some(ConnectionError::Nobody { .. }) => {
+            " (`meshlock node` starts one; --socket and --node name another)"
+        }
         Some(_) | None => "",
     }
 }

@@ -86,8 +86,8 @@ impl Connection {
         (connection.line, connection.keeper) = (Some(line), Some(keeper));
         let greeted = connection.greet(version, who);
         // The relay or the node refused, usually because of a certificate.
-        if let Err(ConnectionError::Refused { endpoint, why, .. }) = greeted {
-            return Err(ConnectionError::Untrusted { endpoint, why });
+        if let Err(ConnectionError::Refused { endpoint, kind, why }) = greeted {
+            return Err(ConnectionError::Untrusted { endpoint, kind, why });
         }
         greeted
     }
@@ -297,7 +297,7 @@ impl Connection {
 fn unreachable(endpoint: &NodeEndpoint, error: io::Error) -> ConnectionError {
     let endpoint = endpoint.clone();
     if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) {
-        ConnectionError::Nobody(endpoint)
+        ConnectionError::Nobody { endpoint, error }
     } else {
         ConnectionError::Io { endpoint, error }
     }

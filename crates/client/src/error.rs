@@ -15,8 +15,8 @@ pub enum ConnectionError {
     #[error("no node was named; give the path of a socket or an address")]
     NoEndpoint,
     /// No node serves clients there.
-    #[error("no node serves clients at {0}; start one there, or name another")]
-    Nobody(NodeEndpoint),
+    #[error("no node serves clients at {endpoint}; start one there, or name another")]
+    Nobody { endpoint: NodeEndpoint, error: io::Error },
     /// An operation of the operating system failed.
     #[error("cannot talk to the node at {endpoint}: {error}")]
     Io { endpoint: NodeEndpoint, error: io::Error },
@@ -26,9 +26,10 @@ pub enum ConnectionError {
     /// The node has stopped, or has closed the connection.
     #[error("the node at {0} has closed the connection; look at its log")]
     Closed(NodeEndpoint),
-    /// The node does not accept us, or we do not trust its certificate.
+    /// A node of another machine does not accept us, or we do not trust its certificate. `kind` is
+    /// [`Other`](RefusalKind::Other) unless the node itself said why.
     #[error("cannot use the node at {endpoint}: {why}")]
-    Untrusted { endpoint: NodeEndpoint, why: String },
+    Untrusted { endpoint: NodeEndpoint, kind: RefusalKind, why: String },
     /// The node does not answer in time.
     #[error("the node at {endpoint} does not answer within {} s; look whether it is stopped or overloaded", within.as_secs())]
     Silent { endpoint: NodeEndpoint, within: Duration },
@@ -55,9 +56,25 @@ pub enum ConnectionError {
 }
 
 impl ConnectionError {
-    /// Whether no node could be used, as opposed to a node that refused something. A node that refuses a connection over a network counts
-    /// as unreachable ([`Untrusted`](ConnectionError::Untrusted)).
+    /// Returns whether no node answered. A node that answered and refused, that is not trusted or not understood was reached.
     pub fn is_unreachable(&self) -> bool {
+        match self {
+            ConnectionError::NoEndpoint
+            | ConnectionError::Nobody { .. }
+            | ConnectionError::Io { .. }
+            | ConnectionError::Closed(_)
+            | ConnectionError::Silent { .. } => true,
+            ConnectionError::Thread(_)
+            | ConnectionError::Untrusted { .. }
+            | ConnectionError::Refused { .. }
+            | ConnectionError::Version { .. }
+            | ConnectionError::Protocol { .. } => false,
+        }
+    }
+
+    /// Returns whether there is no session with a node, for whatever reason, as opposed to a node of this machine that refused a
+    /// request. The commands exit with 69 in this case (`docs/exit-codes.md`).
+    pub fn is_without_node(&self) -> bool {
         !matches!(self, ConnectionError::Refused { .. })
     }
 }

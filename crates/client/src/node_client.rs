@@ -31,6 +31,17 @@ struct Inner {
     connecting: Mutex<()>,
 }
 
+/// Why a client of running nodes did not get a lock.
+#[derive(Debug, thiserror::Error)]
+pub enum NotAcquired {
+    /// A node answered, and did not grant it.
+    #[error(transparent)]
+    NotGranted(#[from] NotGranted),
+    /// There is no session, and no node accepts a new one.
+    #[error(transparent)]
+    Unreachable(ConnectionError),
+}
+
 /// A held lock of a running node. Dropping it releases the lock.
 pub struct HeldLock {
     request: Arc<RemoteRequest>,
@@ -71,13 +82,12 @@ impl NodeClient {
         lock: LockName,
         wait: Wait,
         permits: Option<u32>,
-    ) -> Result<HeldLock, NotGranted> {
+    ) -> Result<HeldLock, NotAcquired> {
         let since = now();
         // Number of nodes that are leaving their cluster: each node is asked at most once.
         let mut left = 0;
         loop {
-            let session = self.session().await;
-            let session = session.map_err(|error| NotGranted::Unreachable { why: error.to_string() })?;
+            let session = self.session().await.map_err(NotAcquired::Unreachable)?;
             let asked = session.acquire(lock.clone(), wait.after(now().since(since)), permits);
             let request = match asked {
                 Some(request) => ReleaseOnDrop(Some(request)),
@@ -97,9 +107,9 @@ impl NodeClient {
                     left += 1;
                     self.inner.go_on_from(&session);
                 }
-                RequestState::Ended(why) => return Err(why),
+                RequestState::Ended(why) => return Err(why.into()),
                 // The lock was lost as it was granted.
-                RequestState::Waiting | RequestState::Lost { .. } => return Err(NotGranted::Cancelled),
+                RequestState::Waiting | RequestState::Lost { .. } => return Err(NotGranted::Cancelled.into()),
             }
         }
     }

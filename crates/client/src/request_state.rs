@@ -55,7 +55,4 @@ pub enum NotGranted {
     /// The connection ended while the request waited.
     #[error("the connection to the node has ended")]
     Disconnected,
-    /// There is no connection, and no node accepts a new one.
-    #[error("{why}")]
-    Unreachable { why: String },
 }

@@ -16,6 +16,7 @@ pub struct Address(Arc<str>);
 
 /// The reason why a text cannot be an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AddressError {
     #[error("a site's address is empty; give where other sites reach it, such as 'host:port'")]
     Empty,

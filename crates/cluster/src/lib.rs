@@ -5,26 +5,32 @@
 //!
 //! - [`names`], [`address`], [`time`], [`view`], [`rules`]: the types that all of them share.
 //! - [`cause`], [`histogram`]: data for logs and metrics; no decision depends on them.
-//! - [`founding`]: the identity of a cluster.
+//! - `founding`: the identity of a cluster.
 //! - [`lease`]: why a member that is cut off has stopped before anyone acts as if it had.
 //! - [`links`]: exactly-once, in-order delivery between two incarnations of two sites.
-//! - [`membership`]: the voters agree on views, by Raft.
+//! - `membership`: the voters agree on views, by Raft.
 //! - [`table`]: the waiters and holders of every lock, and the algorithm's machines that decide between them.
 //! - [`access`]: access rules, principals and tokens.
-//! - [`node`]: all of these in one machine.
+//! - `node`: all of these in one machine.
+//! - [`report`]: what it reports to clients.
+//!
+//! Without the feature `node` there are only the types that clients need, and neither `founding`, `membership` nor `node`.
 
 #![allow(
     missing_docs,
     reason = "an internal crate: `xtask tidy` asks for documents of types and functions, not of fields"
 )]
+#![cfg_attr(not(feature = "node"), allow(dead_code, unused_imports, reason = "what only a node uses"))]
 
 pub mod access;
 pub mod address;
 pub mod cause;
+#[cfg(feature = "node")]
 pub mod founding;
 pub mod histogram;
 pub mod lease;
 pub mod links;
+#[cfg(feature = "node")]
 pub mod membership;
 #[cfg(not(any(test, feature = "mutants")))]
 #[expect(unreachable_pub, reason = "the type is public with the feature `mutants` only")]
@@ -32,7 +38,9 @@ mod mutant;
 #[cfg(any(test, feature = "mutants"))]
 pub mod mutant;
 pub mod names;
+#[cfg(feature = "node")]
 pub mod node;
+pub mod report;
 pub mod rules;
 pub mod table;
 pub mod time;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The reason why a text cannot be a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NameError {
     #[error("a {what} name is empty; give it at least one character")]
     Empty { what: &'static str },

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use meshlock_protocol::Epoch;
 use tokio::sync::{Notify, watch};
@@ -201,6 +202,29 @@ impl Handle {
     /// Returns the runtime of the node's own thread. Tasks that run there learn of network events soonest.
     pub fn tasks(&self) -> &tokio::runtime::Handle {
         &self.tasks
+    }
+
+    /// Waits for `time` by the clock of the node's own runtime, so that callers need no runtime. Returns whether the node still runs;
+    /// if it has stopped, nobody counts the time, and this returns at once.
+    pub async fn sleep(&self, time: Duration) -> bool {
+        /// Ends the task when its caller goes away.
+        struct Sleeping(tokio::task::JoinHandle<()>);
+        impl Drop for Sleeping {
+            fn drop(&mut self) {
+                self.0.abort();
+            }
+        }
+        let mut sleeping = Sleeping(self.tasks.spawn(async move { tokio::time::sleep(time).await }));
+        (&mut sleeping.0).await.is_ok()
+    }
+
+    /// Waits for `future`, at most for `limit` by the clock of the node's own runtime. Returns `None` if it did not complete in time.
+    pub async fn within<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
+        tokio::select! {
+            biased;
+            output = future => Some(output),
+            _ = self.sleep(limit) => None,
+        }
     }
 
     pub(super) fn rules_gate(&self) -> &tokio::sync::Mutex<()> {

@@ -12,9 +12,9 @@ use meshlock_tls::Security;
 
 use crate::blocking::wait_for;
 use crate::error::{AcquireError, ConnectError};
-use crate::guard::{Guard, Guards};
-use crate::locking::locking_methods;
-use crate::node::within;
+use crate::guard::Guard;
+use crate::guards::Guards;
+use crate::locking::{locking_methods, within};
 use crate::semaphore::{PermitSource, Semaphore};
 use crate::tls::Tls;
 
@@ -137,8 +137,8 @@ impl Client {
         label: &str,
     ) -> Result<Self, ConnectError> {
         let endpoints = endpoints.into_iter().map(|endpoint| endpoint.into().0).collect();
-        let client = NodeClient::connect_async(endpoints, label_of(label)).await?;
-        Ok(Client { client })
+        let connected = NodeClient::connect_async(endpoints, label_of(label)).await;
+        Ok(Client { client: connected.map_err(|error| ConnectError::of(&error))? })
     }
 
     /// Like [`connect`](Client::connect), without async.
@@ -156,6 +156,24 @@ impl Client {
         endpoints: impl IntoIterator<Item = impl Into<Endpoint>>,
     ) -> Result<Self, ConnectError> {
         wait_for(Client::connect(endpoints))
+    }
+
+    /// Like [`connect_as`](Client::connect_as), without async.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("node.sock");
+    /// # let node = meshlock::Node::builder().in_memory().socket(&path).start()?;
+    /// let client = meshlock::Client::connect_as_blocking([meshlock::Endpoint::socket(&path)], "billing")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_as_blocking(
+        endpoints: impl IntoIterator<Item = impl Into<Endpoint>>,
+        label: &str,
+    ) -> Result<Self, ConnectError> {
+        wait_for(Client::connect_as(endpoints, label))
     }
 
     /// Returns the name of the site that it is connected to; `None` while it is not connected.

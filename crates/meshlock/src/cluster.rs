@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
+use crate::blocking::wait_for;
 use crate::builder::NodeBuilder;
 use crate::error::StartError;
 use crate::node::Node;
@@ -80,6 +81,20 @@ impl Cluster {
         for node in &self.nodes {
             node.front().node().until(|state| state.open && state.members == self.nodes.len()).await;
         }
+    }
+
+    /// Like [`ready`](Cluster::ready), without async.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = meshlock::Cluster::local(2)?;
+    /// cluster.ready_blocking();
+    /// assert_eq!(cluster[1].view().members.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ready_blocking(&self) {
+        wait_for(self.ready());
     }
 
     /// Returns the sites.

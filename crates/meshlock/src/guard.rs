@@ -6,14 +6,17 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use meshlock_client::{HeldLock, Loss as ClientLoss, RemoteRequest, RequestState};
-use meshlock_cluster::table::LossReason as NodeLoss;
 use meshlock_cluster::time::Time;
-use meshlock_host::front::{AcquireState, Acquisition, LockGrant};
 use meshlock_system::now;
 use meshlock_wire::clients::LossKind;
+#[cfg(feature = "node")]
+use {
+    crate::node::Inner,
+    meshlock_cluster::table::LossReason as NodeLoss,
+    meshlock_host::front::{AcquireState, Acquisition, LockGrant},
+};
 
 use crate::blocking::wait_for;
-use crate::node::Inner;
 
 /// A held lock. Dropping it releases the lock.
 ///
@@ -38,8 +41,18 @@ pub struct Guard(GrantedBy);
 
 /// The grant of a node in this process, or of a running node through a client.
 enum GrantedBy {
-    Node { node: Arc<Inner>, acquisition: Arc<Acquisition<()>>, grant: LockGrant },
-    Client { held: HeldLock, fence: i64, slot: Option<u32>, margin: Duration },
+    #[cfg(feature = "node")]
+    Node {
+        node: Arc<Inner>,
+        acquisition: Arc<Acquisition<()>>,
+        grant: LockGrant,
+    },
+    Client {
+        held: HeldLock,
+        fence: i64,
+        slot: Option<u32>,
+        margin: Duration,
+    },
 }
 
 /// The loss of a lock.
@@ -82,7 +95,7 @@ pub enum LossReason {
     Unknown,
 }
 
-/// A future that completes when a lock is lost; created by [`Guard::lost`]. It borrows nothing, so that it can be moved to a task, and does
+/// A future that completes when a lock is lost; created by [`Guard::lost`] and [`Guards::lost`](crate::Guards::lost). It borrows nothing, so that it can be moved to a task, and does
 /// not keep the lock.
 ///
 /// ```
@@ -99,6 +112,16 @@ pub enum LossReason {
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Lost(Pin<Box<dyn Future<Output = Loss> + Send>>);
 
+impl Lost {
+    /// Completes when the first of these does.
+    pub(crate) fn first_of(mut all: Vec<Lost>) -> Self {
+        Lost(Box::pin(std::future::poll_fn(move |context| {
+            let mut lost = all.iter_mut().map(|lost| lost.0.as_mut().poll(context));
+            lost.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        })))
+    }
+}
+
 impl Future for Lost {
     type Output = Loss;
 
@@ -108,6 +131,7 @@ impl Future for Lost {
 }
 
 impl Guard {
+    #[cfg(feature = "node")]
     pub(crate) fn of_node(node: Arc<Inner>, acquisition: Arc<Acquisition<()>>, grant: LockGrant) -> Self {
         Guard(GrantedBy::Node { node, acquisition, grant })
     }
@@ -131,6 +155,7 @@ impl Guard {
     /// ```
     pub fn name(&self) -> &str {
         match &self.0 {
+            #[cfg(feature = "node")]
             GrantedBy::Node { acquisition, .. } => acquisition.lock().as_str(),
             GrantedBy::Client { held, .. } => held.request().lock().as_str(),
         }
@@ -150,6 +175,7 @@ impl Guard {
     /// ```
     pub fn fence(&self) -> i64 {
         match &self.0 {
+            #[cfg(feature = "node")]
             GrantedBy::Node { grant, .. } => grant.fence.value(),
             GrantedBy::Client { fence, .. } => *fence,
         }
@@ -167,6 +193,7 @@ impl Guard {
     /// ```
     pub fn slot(&self) -> Option<u32> {
         match &self.0 {
+            #[cfg(feature = "node")]
             GrantedBy::Node { grant, .. } => grant.slot,
             GrantedBy::Client { slot, .. } => *slot,
         }
@@ -198,6 +225,7 @@ impl Guard {
     /// ```
     pub fn loss(&self) -> Option<Loss> {
         match &self.0 {
+            #[cfg(feature = "node")]
             GrantedBy::Node { acquisition, .. } => loss_at_node(&acquisition.state()),
             GrantedBy::Client { held, .. } => loss_at_client(&held.request().state()),
         }
@@ -221,6 +249,7 @@ impl Guard {
     /// ```
     pub fn lost(&self) -> Lost {
         match &self.0 {
+            #[cfg(feature = "node")]
             GrantedBy::Node { acquisition, .. } => {
                 let acquisition = acquisition.clone();
                 Lost(Box::pin(async move {
@@ -293,6 +322,7 @@ impl Guard {
     /// ```
     pub fn margin(&self) -> Duration {
         match &self.0 {
+            #[cfg(feature = "node")]
             GrantedBy::Node { grant, .. } => Duration::from_micros(grant.margin.micros()),
             GrantedBy::Client { margin, .. } => *margin,
         }
@@ -313,6 +343,7 @@ impl Guard {
 
     fn end(&self) -> Time {
         match &self.0 {
+            #[cfg(feature = "node")]
             GrantedBy::Node { node, acquisition, grant } => match acquisition.state() {
                 AcquireState::Held(_) => grant.lease_end.max(node.lease_end.get()),
                 AcquireState::Lost { act_by, .. } => act_by,
@@ -331,6 +362,7 @@ fn loss(reason: LossReason, act_by: Time) -> Loss {
     Loss { reason, act_by: Instant::now() + Duration::from_micros(act_by.since(now()).micros()) }
 }
 
+#[cfg(feature = "node")]
 fn loss_at_node(state: &AcquireState) -> Option<Loss> {
     match *state {
         AcquireState::Waiting | AcquireState::Held(_) => None,
@@ -347,6 +379,7 @@ fn loss_at_client(state: &RequestState) -> Option<Loss> {
     }
 }
 
+#[cfg(feature = "node")]
 fn of_node(why: NodeLoss) -> LossReason {
     match why {
         NodeLoss::LeaseEnd => LossReason::LeaseEnded,
@@ -371,8 +404,11 @@ fn of_client(why: ClientLoss) -> LossReason {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let GrantedBy::Node { acquisition, .. } = &self.0 {
-            acquisition.abandon();
+        match &self.0 {
+            #[cfg(feature = "node")]
+            GrantedBy::Node { acquisition, .. } => acquisition.abandon(),
+            // It releases itself.
+            GrantedBy::Client { .. } => {}
         }
     }
 }
@@ -383,88 +419,5 @@ impl std::fmt::Debug for Guard {
             .field("lock", &self.name())
             .field("fence", &self.fence())
             .finish_non_exhaustive()
-    }
-}
-
-/// Several held locks. Dropping it releases them in the reverse order.
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let node = meshlock::Node::local()?;
-/// let guards = node.lock_all_blocking(["orders", "bills"])?;
-/// let names: Vec<&str> = guards.iter().map(meshlock::Guard::name).collect();
-/// assert_eq!(names, ["bills", "orders"]);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug)]
-#[must_use = "the locks are released when the guards are dropped"]
-pub struct Guards(Vec<Guard>);
-
-impl Guards {
-    pub(crate) fn new(guards: Vec<Guard>) -> Self {
-        Guards(guards)
-    }
-
-    /// Returns the guard of this lock, if it is one of them.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let node = meshlock::Node::local()?;
-    /// # let guards = node.lock_all_blocking(["orders", "bills"])?;
-    /// assert!(guards.get("orders").is_some_and(|guard| guard.fence() > 0));
-    /// assert!(guards.get("customers").is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn get(&self, name: &str) -> Option<&Guard> {
-        self.0.iter().find(|guard| guard.name() == name)
-    }
-
-    /// Iterates over the guards, in the order of their names.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let node = meshlock::Node::local()?;
-    /// # let guards = node.lock_all_blocking(["orders", "bills"])?;
-    /// assert_eq!(guards.iter().count(), 2);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn iter(&self) -> impl Iterator<Item = &Guard> {
-        self.0.iter()
-    }
-
-    /// Returns whether one of the locks is lost.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let node = meshlock::Node::local()?;
-    /// # let guards = node.lock_all_blocking(["orders", "bills"])?;
-    /// assert!(!guards.is_lost());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn is_lost(&self) -> bool {
-        self.0.iter().any(Guard::is_lost)
-    }
-
-    /// Releases all locks, as dropping does.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let node = meshlock::Node::local()?;
-    /// # let guards = node.lock_all_blocking(["orders", "bills"])?;
-    /// guards.release();
-    /// assert!(node.try_lock_blocking("orders").is_ok());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn release(self) {}
-}
-
-impl Drop for Guards {
-    fn drop(&mut self) {
-        while self.0.pop().is_some() {}
     }
 }

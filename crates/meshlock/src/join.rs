@@ -36,7 +36,7 @@ pub(crate) fn learn(builder: NodeBuilder) -> Result<NodeBuilder, StartError> {
             }
             let refused = refused.ok_or_else(|| StartError::setting("join", "give an address"))?;
             if Instant::now() >= until {
-                return Err(StartError::Join(refused.to_string()));
+                return Err(StartError::of_join(&refused));
             }
             if !std::mem::replace(&mut complained, true) {
                 tracing::warn!(%refused, "no answer from the cluster to be joined yet; asking again");

@@ -52,30 +52,47 @@
 //! - [`Guard`] is a held lock, with its [fence](Guard::fence); it reports when the lock is [lost](Guard::lost).
 //! - [`Semaphore`] is a lock that several clients may hold at once.
 //! - With the feature `api` a node also serves programs in other languages, and clients of etcd and Consul.
+//! - Without the default feature `node` there are only [`Client`], its guards and semaphores, and about half of the crates to compile.
+//!
+//! Every `async` method has a twin without async, `…_blocking`, that needs no runtime; and the futures work under any executor, because
+//! threads of the node or of the client do the work and count the time.
 
 mod blocking;
+#[cfg(feature = "node")]
 mod builder;
 mod client;
+#[cfg(feature = "node")]
 mod cluster;
+#[cfg(feature = "node")]
 pub mod config;
 mod error;
 mod guard;
+mod guards;
+#[cfg(feature = "node")]
 mod join;
+#[cfg(feature = "node")]
 mod lease_end;
 mod locking;
+#[cfg(feature = "node")]
 mod node;
 mod semaphore;
 mod tls;
 
 pub use blocking::block_on;
+#[cfg(feature = "node")]
 pub use builder::NodeBuilder;
 pub use client::{AddressError, Client, Endpoint};
+#[cfg(feature = "node")]
 pub use cluster::Cluster;
-pub use error::{AcquireError, ConnectError, NameError, Refusal, StartError};
-pub use guard::{Guard, Guards, Loss, LossReason, Lost};
+pub use error::{AcquireError, ConnectError, NameError, Refusal};
+#[cfg(feature = "node")]
+pub use error::{DataFault, FoundingFault, StartError};
+pub use guard::{Guard, Loss, LossReason, Lost};
+pub use guards::Guards;
+#[cfg(feature = "node")]
 pub use node::{Node, View};
 pub use semaphore::Semaphore;
-pub use tls::{Tls, TlsError};
+pub use tls::{CertificateCause, Tls, TlsError};
 
 /// Compiles and runs the examples of the guides together with those of this crate.
 #[cfg(all(doctest, feature = "api"))]

@@ -1,5 +1,15 @@
 //! The lock methods that nodes and clients have in common, with async and without.
 
+use std::time::Duration;
+
+use meshlock_cluster::table::Wait;
+use meshlock_cluster::time::Span;
+
+/// Converts a time limit.
+pub(crate) fn within(longest: Duration) -> Wait {
+    Wait::Within(Span::from_micros(u64::try_from(longest.as_micros()).unwrap_or(u64::MAX)))
+}
+
 /// Generates the methods for a type that has `async fn acquire(&self, LockName, Wait, Option<u32>) -> Result<Guard, AcquireError>`.
 /// `$setup` are the lines of an example that create `$locks`, a value of the type.
 macro_rules! locking_methods {

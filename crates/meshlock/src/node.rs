@@ -13,15 +13,15 @@ use meshlock_host::Engine;
 use meshlock_host::front::{AcquireParams, AcquireState, Acquisition, Admitted, Ended, Front, Owner};
 use meshlock_host::gate::Policy;
 use meshlock_system::now;
-use tokio::time::timeout;
 
 use crate::blocking::wait_for;
 use crate::builder::{NodeBuilder, OpenDoors};
 use crate::config::{AccessRule, AccessToken, policy};
 use crate::error::{AcquireError, StartError};
-use crate::guard::{Guard, Guards};
+use crate::guard::Guard;
+use crate::guards::Guards;
 use crate::lease_end::LeaseEnd;
-use crate::locking::locking_methods;
+use crate::locking::{locking_methods, within};
 use crate::semaphore::{PermitSource, Semaphore};
 
 /// Timeout for the cluster to agree that a site without holders has left.
@@ -112,6 +112,20 @@ impl Node {
     /// ```
     pub async fn ready(&self) {
         self.inner.front.until_ready().await;
+    }
+
+    /// Like [`ready`](Node::ready), without async.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// node.ready_blocking();
+    /// assert!(node.is_ready());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ready_blocking(&self) {
+        wait_for(self.ready());
     }
 
     /// Returns whether this site is a member of the cluster and may grant locks.
@@ -229,18 +243,24 @@ impl Node {
         self.inner.served.api.as_ref().map(meshlock_service::Serving::address)
     }
 
-    /// Returns the site's metrics in the text format of Prometheus, as on the page `/metrics` of the API; `None` if the API is not served.
+    /// Returns the site's metrics in the text format of OpenMetrics, which Prometheus reads: the page `/metrics` of the API, for a program
+    /// that serves it itself. The API need not be served; then its own metrics are left out. A call copies and formats some thousand
+    /// numbers.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let node = meshlock::Node::builder().in_memory().api("127.0.0.1:0").start()?;
-    /// assert!(node.metrics().is_some_and(|text| text.contains("meshlock_")));
+    /// let node = meshlock::Node::local()?;
+    /// let guard = node.lock_blocking("orders")?;
+    /// assert!(node.metrics().contains("\nmeshlock_holders 1\n"));
     /// # Ok(())
     /// # }
     /// ```
     #[cfg(feature = "api")]
-    pub fn metrics(&self) -> Option<String> {
-        self.inner.served.api.as_ref().map(meshlock_service::Serving::metrics)
+    pub fn metrics(&self) -> String {
+        match &self.inner.served.api {
+            Some(api) => api.metrics(),
+            None => meshlock_service::metrics_of(&self.inner.front),
+        }
     }
 
     /// Leaves the cluster, so that the other sites need not wait for this one's lease to end. Nothing more is granted here. Completes
@@ -260,6 +280,20 @@ impl Node {
         let _ = self.inner.front.leave(&self.inner.me).await;
     }
 
+    /// Like [`leave`](Node::leave), without async.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// node.leave_blocking();
+    /// assert!(node.lock_blocking("orders").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn leave_blocking(&self) {
+        wait_for(self.leave());
+    }
+
     /// Leaves the cluster in bounded time. No more clients are accepted; existing ones have `grace` to release what they hold, then they
     /// are told that it is lost. Returns whether the other sites have agreed; if not, they wait until this site's lease ends.
     ///
@@ -275,7 +309,7 @@ impl Node {
         let Inner { front, served, me, .. } = &*self.inner;
         served.stop_accepting();
         let mut leaving = std::pin::pin!(self.leave());
-        if timeout(grace, leaving.as_mut()).await.is_ok() {
+        if front.node().within(grace, leaving.as_mut()).await.is_some() {
             return true;
         }
         let holders = front.take_all_away(me).unwrap_or_default();
@@ -283,7 +317,21 @@ impl Node {
             tracing::warn!(holders, "clients hold locks: they are told that they have lost them");
         }
         let margin = front.node().look(|node| node.lease().terms().margin);
-        timeout(Duration::from_micros(margin.micros()) + AGREE_WITHIN, leaving).await.is_ok()
+        let longest = Duration::from_micros(margin.micros()) + AGREE_WITHIN;
+        front.node().within(longest, leaving).await.is_some()
+    }
+
+    /// Like [`shut_down`](Node::shut_down), without async.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// assert!(node.shut_down_blocking(std::time::Duration::from_secs(5)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shut_down_blocking(&self, grace: Duration) -> bool {
+        wait_for(self.shut_down(grace))
     }
 
     /// Completes when the node has failed because of a bug and the lease under which its clients held locks has ended. A failed node
@@ -305,7 +353,20 @@ impl Node {
         let front = &self.inner.front;
         front.node().until(|state| state.failed).await;
         let left = front.lease_end().map_or(Span::ZERO, |end| end.since(now()));
-        tokio::time::sleep(Duration::from_micros(left.micros())).await;
+        front.node().sleep(Duration::from_micros(left.micros())).await;
+    }
+
+    /// Like [`failed`](Node::failed), without async.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// node.failed_blocking(); // on a thread that has nothing else to do
+    /// std::process::abort(); // let a supervisor start the program again
+    /// # }
+    /// ```
+    pub fn failed_blocking(&self) {
+        wait_for(self.failed());
     }
 
     /// Replaces the access rules and tokens of `clients` and the API. Locks that were granted before are kept.
@@ -413,9 +474,4 @@ impl Drop for AbandonOnDrop {
             acquisition.abandon();
         }
     }
-}
-
-/// Converts a time limit.
-pub(crate) fn within(longest: Duration) -> Wait {
-    Wait::Within(Span::from_micros(u64::try_from(longest.as_micros()).unwrap_or(u64::MAX)))
 }

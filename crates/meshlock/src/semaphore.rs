@@ -8,17 +8,20 @@ use crate::blocking::wait_for;
 use crate::client::Client;
 use crate::error::AcquireError;
 use crate::guard::Guard;
-use crate::node::{Node, within};
+use crate::locking::within;
+#[cfg(feature = "node")]
+use crate::node::Node;
 
 /// What grants a semaphore's permits.
 #[derive(Clone, Debug)]
 pub(crate) enum PermitSource {
+    #[cfg(feature = "node")]
     Node(Node),
     Client(Client),
 }
 
-/// A lock that several clients may hold at once, counted over all processes of all sites. Created by [`Node::semaphore`] and
-/// [`Client::semaphore`](crate::Client::semaphore).
+/// A lock that several clients may hold at once, counted over all processes of all sites. Created by `Node::semaphore` and
+/// [`Client::semaphore`].
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -132,6 +135,7 @@ impl Semaphore {
     async fn acquire_as(&self, wait: Wait) -> Result<Guard, AcquireError> {
         let (lock, permits) = (self.name.parse()?, Some(self.permits));
         match &self.source {
+            #[cfg(feature = "node")]
             PermitSource::Node(node) => node.acquire(lock, wait, permits).await,
             PermitSource::Client(client) => client.acquire(lock, wait, permits).await,
         }

@@ -1,8 +1,9 @@
 //! Certificates of the cluster's own authority.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
-use meshlock_tls::{Files, Identity, IdentityError};
+use meshlock_tls::{CertificateFault, Files, Identity, IdentityError};
 
 /// The identity of this program and the authority it trusts: a certificate of the cluster's own authority (`meshlock ca issue`) with its
 /// key, and the authority's certificate.
@@ -16,10 +17,126 @@ use meshlock_tls::{Files, Identity, IdentityError};
 #[derive(Clone, Debug)]
 pub struct Tls(Identity);
 
-/// Why certificates cannot be used: which one, and what is wrong with it.
+/// Why certificates cannot be used: which one, and what is wrong with it. The file of one that came from memory is called `the certificate in
+/// memory`, and so on.
+///
+/// ```
+/// use meshlock::{Tls, TlsError};
+///
+/// match Tls::from_dir("/nowhere") {
+///     Ok(_tls) => {}
+///     Err(TlsError::Unreadable { file, source, .. }) => {
+///         assert_eq!(source.kind(), std::io::ErrorKind::NotFound);
+///         eprintln!("make {} with `meshlock ca issue`", file.display());
+///     }
+///     Err(TlsError::Certificate { cause: meshlock::CertificateCause::Expired, .. }) => eprintln!("issue a new one"),
+///     Err(error) => eprintln!("{error}"),
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct TlsError(#[from] IdentityError);
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("{why}")]
+    #[non_exhaustive]
+    Unreadable {
+        /// Which one.
+        file: PathBuf,
+        /// The same for people.
+        why: String,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// Every user of this machine can read the key.
+    #[error("{why}")]
+    #[non_exhaustive]
+    KeyIsOpen {
+        /// The file of the key.
+        file: PathBuf,
+        /// The same for people.
+        why: String,
+    },
+    /// No certificate or no key in PEM form is in it.
+    #[error("{why}")]
+    #[non_exhaustive]
+    NotPem {
+        /// Which one.
+        file: PathBuf,
+        /// The same for people.
+        why: String,
+    },
+    /// It cannot be the certificate of an authority.
+    #[error("{why}")]
+    #[non_exhaustive]
+    Authority {
+        /// Which one.
+        file: PathBuf,
+        /// The same for people.
+        why: String,
+    },
+    /// The certificate of this program is not valid.
+    #[error("{why}")]
+    #[non_exhaustive]
+    Certificate {
+        /// Which one.
+        file: PathBuf,
+        /// The reason, for programs.
+        cause: CertificateCause,
+        /// The reason and the remedy, for people.
+        why: String,
+    },
+    /// The key belongs to another certificate, or is of a kind that is not supported.
+    #[error("{why}")]
+    #[non_exhaustive]
+    Key {
+        /// The file of the key.
+        file: PathBuf,
+        /// The same for people.
+        why: String,
+    },
+}
+
+/// Why a certificate is not valid; part of [`TlsError::Certificate`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CertificateCause {
+    /// It has expired.
+    Expired,
+    /// It is not valid yet: the clocks of two machines differ.
+    NotYet,
+    /// Another authority has signed it, or none.
+    OtherAuthority,
+    /// It was made for another use.
+    Use,
+    /// The name in it is missing or malformed.
+    Name,
+    /// Another reason; the text says which.
+    Other,
+}
+
+impl TlsError {
+    fn of(error: IdentityError) -> Self {
+        let why = error.to_string();
+        match error {
+            IdentityError::File { file, error } => TlsError::Unreadable { file, why, source: error },
+            IdentityError::Open { file } => TlsError::KeyIsOpen { file, why },
+            IdentityError::Content { file, .. } => TlsError::NotPem { file, why },
+            IdentityError::Authority { file, .. } => TlsError::Authority { file, why },
+            IdentityError::Key { key, .. } => TlsError::Key { file: key, why },
+            IdentityError::Certificate { file, fault } => {
+                let cause = match fault {
+                    CertificateFault::Expired { .. } => CertificateCause::Expired,
+                    CertificateFault::NotYet { .. } => CertificateCause::NotYet,
+                    CertificateFault::OtherAuthority => CertificateCause::OtherAuthority,
+                    CertificateFault::Use => CertificateCause::Use,
+                    CertificateFault::Name(_) => CertificateCause::Name,
+                    CertificateFault::Other(_) => CertificateCause::Other,
+                };
+                TlsError::Certificate { file, cause, why }
+            }
+        }
+    }
+}
 
 impl Tls {
     /// Loads an identity from three PEM files.
@@ -40,7 +157,7 @@ impl Tls {
             certificate: certificate.as_ref().to_owned(),
             key: key.as_ref().to_owned(),
         };
-        Ok(Tls(Identity::load(&files)?))
+        Identity::load(&files).map(Tls).map_err(TlsError::of)
     }
 
     /// Loads an identity from a directory written by `meshlock ca issue`: `ca.pem`, `cert.pem` and `key.pem`.
@@ -52,7 +169,7 @@ impl Tls {
     /// # }
     /// ```
     pub fn from_dir(dir: impl AsRef<Path>) -> Result<Self, TlsError> {
-        Ok(Tls(Identity::load(&Files::in_directory(dir.as_ref()))?))
+        Identity::load(&Files::in_directory(dir.as_ref())).map(Tls).map_err(TlsError::of)
     }
 
     /// Creates an identity from the same three PEM texts in memory.
@@ -65,7 +182,7 @@ impl Tls {
     /// # }
     /// ```
     pub fn from_pem(authority: &[u8], certificate: &[u8], key: &[u8]) -> Result<Self, TlsError> {
-        Ok(Tls(Identity::from_pem(authority, certificate, key)?))
+        Identity::from_pem(authority, certificate, key).map(Tls).map_err(TlsError::of)
     }
 
     pub(crate) fn identity(&self) -> &Identity {

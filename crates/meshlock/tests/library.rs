@@ -274,7 +274,7 @@ fn a_disk_belongs_to_one_node_and_fences_of_the_next_one_are_higher() {
         let node = on_disk(data.path()).unwrap();
         let fence = node.lock("a").await.unwrap().fence();
         let second = on_disk(data.path());
-        assert!(matches!(second, Err(StartError::Data(_))), "{second:?}");
+        assert!(matches!(second, Err(StartError::Data { .. })), "{second:?}");
         // It leaves, so that the next one need not wait for its lease.
         node.leave().await;
         drop(node);

@@ -28,5 +28,6 @@ mod server;
 mod sessions;
 mod slow_reader;
 
+pub use metrics::metrics_of;
 pub use server::{ApiSetup, ServeError, Serving};
 pub use sessions::registry::{ApiLimits, PrincipalLimits};

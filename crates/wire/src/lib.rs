@@ -1,4 +1,4 @@
-//! Every byte format of Meshlock: between sites ([`sites`]), between clients and nodes ([`clients`]), and on the disk
+//! Every byte format of Meshlock: between sites (`sites`), between clients and nodes ([`clients`]), and on the disk
 //! ([`disk`]), in every version that can still be read.
 //!
 //! Values are turned into bytes, and bytes into values. Nothing here waits, opens a socket or depends on a runtime.
@@ -12,4 +12,5 @@ pub mod clients;
 pub mod disk;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
+#[cfg(feature = "sites")]
 pub mod sites;

@@ -150,7 +150,7 @@ fn try_connect(home: &Home, who: &ClientLabel) -> Result<Option<Connection>, Con
     let Some(socket) = home.socket() else { return Ok(None) };
     match Connection::connect(&NodeEndpoint::Socket(socket), who, &Keeping::Thread) {
         Ok(remote) => Ok(Some(remote)),
-        Err(ConnectionError::Nobody(_) | ConnectionError::Closed(_)) => Ok(None),
+        Err(ConnectionError::Nobody { .. } | ConnectionError::Closed(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -21,6 +21,12 @@ use file::{ConfigSource, File, ListedSite, RuleEntry, TlsEntry};
 /// Default time that clients have to release their locks when a node is told to stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
+/// What the library's errors call by the names of the builder's methods, and how the file and the flags say it.
+const WORDS: [(&str, &str); 2] = [
+    ("set `site`", "set `site`, or give --site"),
+    ("trust the network with `plaintext`", "tls = \"off\" where the network is trusted"),
+];
+
 /// Settings given by flags. Each takes precedence over the file.
 #[derive(Debug, Default)]
 pub(crate) struct Flags {
@@ -103,6 +109,7 @@ impl NodeSettings {
 /// Adds the file and line to an error about a wrong setting.
 pub(crate) fn located(source: &ConfigSource, error: StartError) -> anyhow::Error {
     if let StartError::Setting { key, why, .. } = &error {
+        let why = WORDS.iter().fold(why.clone(), |why, (method, ours)| why.replace(method, ours));
         return source.wrong(key, why).into();
     }
     error.into()

@@ -167,3 +167,35 @@ fn no_file_brings_its_reader_down_and_whatever_is_refused_is_refused_in_words() 
     });
     assert!(refusals > 300, "only {refusals} were refused");
 }
+
+/// Keys that are no method of the builder and no field of what one takes, and what says the same in code.
+const OTHERWISE_IN_CODE: [(&str, &str); 7] = [
+    ("shutdown_grace", "the argument of `Node::shut_down`"),
+    ("sites[1].name", "the first of each pair of `sites`"),
+    ("sites[1].address", "the second of each pair of `sites`"),
+    ("rules[1].pattern", "the first argument of `rule`"),
+    ("tls.ca", "the first argument of `Tls::from_files`"),
+    ("tls.cert", "the second argument of `Tls::from_files`"),
+    ("tls.key", "the third argument of `Tls::from_files`"),
+];
+
+#[test]
+fn everything_that_a_file_can_say_can_be_said_in_code() {
+    let builder = include_str!("../../../meshlock/src/builder/mod.rs");
+    let values = include_str!("../../../meshlock/src/config.rs");
+    for key in super::file::all_keys() {
+        if OTHERWISE_IN_CODE.iter().any(|(other, _)| *other == key) {
+            continue;
+        }
+        let method = match key.as_str() {
+            // A method adds one entry of a list.
+            "rules" | "tokens" => key.trim_end_matches('s'),
+            other => other,
+        };
+        let is_said = match key.rsplit_once('.') {
+            Some((_, field)) => values.contains(&format!("    pub {field}: ")),
+            None => ["(", "<"].iter().any(|open| builder.contains(&format!("    pub fn {method}{open}"))),
+        };
+        assert!(is_said, "the library's builder cannot say {key}");
+    }
+}

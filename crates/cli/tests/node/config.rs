@@ -23,7 +23,7 @@ fn an_invalid_configuration_is_rejected_with_its_file_line_and_key() {
     let error = fails(files.home(), 64, &["node", "--join", "a"]);
     assert!(error.contains("'a' is neither HOST:PORT nor NAME=HOST:PORT"), "{error}");
     let error = fails(files.home(), 64, &["node", "--plain", "--join", "127.0.0.1:1"]);
-    assert!(error.contains("site: give the name of this site with --site"), "{error}");
+    assert!(error.contains("site: say what this site is called: set `site`, or give --site"), "{error}");
     let error = fails(files.home(), 64, &["node", "--join", "127.0.0.1:1", "a=127.0.0.1:2"]);
     assert!(error.contains("or only addresses of sites that run"), "{error}");
 }

@@ -2,12 +2,11 @@
 
 use meshlock_protocol::Epoch;
 
-use super::questions::{CutOff, Overview, PeerQuestion};
-use super::queue::{LockQueue, SiteLocks};
-use super::trace::TraceLine;
+use super::questions::{Overview, PeerQuestion};
 use super::{Node, NodeOutput, RulesWanted};
 use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName, SiteName};
+use crate::report::{CutOff, LockQueue, SiteLocks, TraceLine};
 use crate::rules::{Rules, RulesText};
 use crate::table::{Acquire, LockEvent, LockTable, Request, RequestRefusal, Session, TraceWatch};
 use crate::time::Span;

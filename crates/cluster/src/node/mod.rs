@@ -21,7 +21,6 @@ mod leading;
 mod note;
 mod packet;
 mod questions;
-mod queue;
 mod registration;
 mod talk;
 #[cfg(test)]
@@ -41,6 +40,9 @@ use crate::membership::disk::{Disk, DiskWrite};
 use crate::membership::{self, Membership};
 use crate::mutant::{self, Mutant};
 use crate::names::{ClusterName, Incarnation, Member, SiteName};
+pub use crate::report::{
+    Age, CutOff, InLine, LockQueue, SiteLocks, SiteQueue, Standing, TraceEvent, TraceLine, Why, line,
+};
 use crate::rules::{Rules, RulesText};
 use crate::table::{self, LeaseClock, LockTable, Request};
 use crate::time::Time;
@@ -52,10 +54,8 @@ use leader::{LeaderTiming, Leadership};
 pub use note::Note;
 pub use packet::{Content, LinkPayload, Packet};
 use questions::Questions;
-pub use questions::{CutOff, Overview, PeerQuestion, PeerReply, QuestionId};
-pub use queue::{Age, InLine, LockQueue, SiteLocks, SiteQueue, Standing, Why, line};
+pub use questions::{Overview, PeerQuestion, PeerReply, QuestionId};
 use registration::VoterRegistration;
-pub use trace::{TraceEvent, TraceLine};
 pub use types::{Input, NodeOutput, WriteToken};
 
 /// After this many requests without an answer another site is asked.

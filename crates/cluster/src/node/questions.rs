@@ -11,13 +11,12 @@
 use meshlock_protocol::numbered;
 use std::collections::{BTreeSet, VecDeque};
 
-use meshlock_protocol::Fence;
 use serde::{Deserialize, Serialize};
 
 use super::packet::Content;
-use super::queue::{LockQueue, SiteLocks, SiteQueue, Standing};
 use super::{ClientAnswer, Node, NodeOutput};
-use crate::names::{ClientLabel, ClusterName, Incarnation, LockName, Member, SiteName};
+use crate::names::{ClusterName, Incarnation, LockName, Member, SiteName};
+use crate::report::{CutOff, LockQueue, SiteLocks, SiteQueue, Standing};
 use crate::rules::Rules;
 use crate::table::{Counts, HeldLock, HolderReport, LockEvent, MAX_LISTED, Request, RequestRefusal};
 use crate::time::{Span, Time};
@@ -74,16 +73,6 @@ numbered! { PeerReply {
     2 => Locks(value),
     3 => Leaves(value),
 } }
-
-/// A client from which a lock was taken away.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CutOff {
-    pub site: SiteName,
-    /// The label that the client gave itself.
-    pub label: Option<ClientLabel>,
-    /// The fence of its grant. The resource that the lock protects should reject it once it has seen a larger one.
-    pub fence: Fence,
-}
 
 /// The state of a site, as it reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -55,6 +55,16 @@ pub(super) struct Greeted {
     _connected: Option<Connected>,
 }
 
+/// Closes the connection when the task that serves it ends, also where the node is dropped and its tasks with it: the client then sees the
+/// same as if the node's process had ended.
+struct CloseOnDrop(Arc<ConnectedClient>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.channel.close();
+    }
+}
+
 impl ConnectedClient {
     /// Serves a client until its connection ends, then ends its session.
     pub(super) async fn talk(front: Front, channel: Channel, door: Door) {
@@ -70,6 +80,8 @@ impl ConnectedClient {
             watches: AtomicBool::new(false),
             group: Mutex::default(),
         });
+        // The connection is closed last: its end tells the client that everything is released.
+        let _closing = CloseOnDrop(client.clone());
         let gone = tokio::select! {
             gone = client.read_all() => gone,
             () = client.channel.keep_writing() => client.how_gone(&Ok(false)),
@@ -89,8 +101,6 @@ impl ConnectedClient {
             until_gone(group).await;
         }
         client.end_session(gone);
-        // The connection is closed last: its end tells the client that everything is released.
-        client.channel.close();
     }
 
     fn end_session(&self, gone: Gone) {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::time::{Drift, Span, Time};
-use tokio::time::sleep;
 
 use super::Front;
 
@@ -24,7 +23,10 @@ impl Front {
             if self.is_ready() {
                 return;
             }
-            sleep(LOOK_EVERY).await;
+            if !self.node().sleep(LOOK_EVERY).await {
+                // A node that has stopped never becomes ready.
+                return std::future::pending().await;
+            }
         }
     }
 

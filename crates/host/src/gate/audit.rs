@@ -14,7 +14,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
-use time::OffsetDateTime;
 
 use super::Caller;
 use meshlock_cluster::access::Verb;
@@ -335,8 +334,48 @@ impl AuditEntry {
 
 /// Formats a time as in RFC 3339, in UTC.
 fn moment(at: SystemTime) -> String {
-    let at = OffsetDateTime::from(at);
-    let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
-    let (hour, minute, second) = at.to_hms();
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:06}Z", at.microsecond())
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:06}Z", since.subsec_micros())
+}
+
+/// Returns the year, month and day that is this many days after the first of January 1970 (`civil_from_days` of Howard Hinnant's
+/// "chrono-Compatible Low-Level Date Algorithms"). Years begin in March here, so that a leap day is the last day of its year.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468; // since the first of March of the year 0
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153; // 0 is March
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, in_next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year_of_era + in_next_year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar_with_its_leap_years() {
+        // From `date --utc --date=@SECONDS`.
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00"),
+            (68_256_000, "1972-03-01T00:00:00"),
+            (951_782_400, "2000-02-29T00:00:00"),
+            (951_868_799, "2000-02-29T23:59:59"),
+            (951_868_800, "2000-03-01T00:00:00"),
+            (1_704_067_199, "2023-12-31T23:59:59"),
+            (1_709_210_096, "2024-02-29T12:34:56"),
+            (4_107_542_399, "2100-02-28T23:59:59"),
+            (4_107_542_400, "2100-03-01T00:00:00"),
+        ] {
+            let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            assert_eq!(moment(at), format!("{text}.000000Z"));
+        }
+        let at = SystemTime::UNIX_EPOCH + Duration::from_micros(1_709_210_096_000_042);
+        assert_eq!(moment(at), "2024-02-29T12:34:56.000042Z");
+    }
 }

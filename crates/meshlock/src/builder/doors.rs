@@ -47,10 +47,9 @@ pub(super) fn serve(
     api: Option<String>,
     limits: &Limits,
 ) -> Result<OpenDoors, StartError> {
-    let refused = |error: &dyn std::fmt::Display| StartError::Listen(error.to_string());
     let mut doors = Vec::new();
     if let Some(path) = &socket {
-        let listener = door::listen(path).map_err(|error| refused(&error))?;
+        let listener = door::listen(path).map_err(StartError::of_socket)?;
         doors.push(door::serve(front, listener, |_| {}));
     }
     let address = clients.as_ref().map(TcpListener::local_addr).transpose()?;
@@ -61,10 +60,11 @@ pub(super) fn serve(
     let api = match api {
         None => None,
         Some(address) => {
-            let listener = listen(&address).map_err(|error| refused(&error))?;
+            let listener = listen(&address).map_err(StartError::of_listen)?;
             let setup =
                 meshlock_service::ApiSetup { listener, security: security.clone(), limits: limits.of_api() };
-            Some(meshlock_service::Serving::start(front, setup).map_err(|error| refused(&error))?)
+            let serving = meshlock_service::Serving::start(front, setup);
+            Some(serving.map_err(|error| StartError::of_api(address, error))?)
         }
     };
     #[cfg(not(feature = "api"))]

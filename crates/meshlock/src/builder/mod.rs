@@ -12,7 +12,7 @@ use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
 use meshlock_host::front::Front;
 use meshlock_host::gate::{Audit as AuditLog, Gate};
-use meshlock_host::{Engine, EngineError, NodeSetup, listen};
+use meshlock_host::{Engine, NodeSetup, listen};
 use meshlock_tls::Security;
 
 use crate::config::{AccessRule, AccessToken, Audit, Lease, Limits, Rule};
@@ -24,6 +24,9 @@ use crate::tls::Tls;
 pub(crate) use doors::OpenDoors;
 use doors::serve;
 use resolve::Resolved;
+
+/// The error of a site that joins a cluster without a name of its own.
+const UNNAMED: &str = "say what this site is called: set `site`";
 
 /// Describes a site of a cluster; created by [`Node::builder`]. Its settings have the names of the configuration file's settings
 /// (`meshlock node --example-config` explains each).
@@ -370,7 +373,7 @@ impl NodeBuilder {
     /// ```
     pub fn site_name(&self) -> Result<String, StartError> {
         if self.site.is_none() && !self.join.is_empty() {
-            return Err(StartError::setting("site", "give the name of this site with --site"));
+            return Err(StartError::setting("site", UNNAMED));
         }
         Ok(self.own_name(&self.parse_sites()?)?.to_string())
     }
@@ -396,7 +399,9 @@ impl NodeBuilder {
         Ok((resolved.config.site.to_string(), resolved.config.cluster.to_string()))
     }
 
-    /// Starts the site. It takes part as soon as it reaches enough other sites; the lock methods wait for that themselves.
+    /// Starts the site. It takes part as soon as it reaches enough other sites; the lock methods wait for that themselves. This blocks: it
+    /// opens files and ports, and with [`join`](NodeBuilder::join) it waits up to 30 seconds for an answer (an async program calls it on a
+    /// thread where it may block).
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -418,9 +423,7 @@ impl NodeBuilder {
         let (limits, audit) = (self.limits.clone(), self.audit.clone().target());
         let Resolved { config, listen: at, addresses, security, clients, session_ttl, policy } =
             self.resolve()?;
-        let open = |address: &Address| {
-            listen(address.as_str()).map_err(|error| StartError::Listen(error.to_string()))
-        };
+        let open = |address: &Address| listen(address.as_str()).map_err(StartError::of_listen);
         let mut setup = NodeSetup::new(config);
         setup.config.seed = fastrand::u64(..);
         setup.listen = match opened {
@@ -432,7 +435,7 @@ impl NodeBuilder {
             setup.speaks = meshlock_wire::sites::Versions::up_to(highest);
         }
         let clients = clients.as_ref().map(open).transpose()?;
-        let engine = Engine::start(setup).map_err(of_host)?;
+        let engine = Engine::start(setup).map_err(StartError::of_host)?;
         let audit = AuditLog::open(&audit)
             .map_err(|error| StartError::setting("audit", format!("cannot be opened: {error}")))?;
         let front = Front::new(engine.clone(), Arc::new(Gate::new(policy, limits.each(), audit)));
@@ -443,8 +446,7 @@ impl NodeBuilder {
     /// Returns the site's name and security, which must be known before joining a cluster.
     pub(crate) fn newcomer(&self) -> Result<(SiteName, Security), StartError> {
         let site = self.site.as_deref();
-        let site =
-            site.ok_or_else(|| StartError::setting("site", "give the name of this site with --site"))?;
+        let site = site.ok_or_else(|| StartError::setting("site", UNNAMED))?;
         let site = site.parse().map_err(|error| StartError::setting("site", error))?;
         let security = self.security(&site, false)?;
         Ok((site, security))
@@ -461,7 +463,7 @@ impl NodeBuilder {
         sites: Vec<(String, Option<String>)>,
     ) -> Result<Self, StartError> {
         if self.cluster.as_ref().is_some_and(|said| *said != cluster) {
-            let why = format!("the site that --join names is of the cluster '{cluster}'; compare the two");
+            let why = format!("the site that is joined is of the cluster '{cluster}'; compare the two");
             return Err(StartError::setting("cluster", why));
         }
         self.cluster = Some(cluster);
@@ -469,15 +471,5 @@ impl NodeBuilder {
         // The addresses of the other sites come with the view.
         self.sites = sites.into_iter().filter_map(|(name, address)| Some((name, address?))).collect();
         Ok(self)
-    }
-}
-
-/// Converts an error of the host.
-fn of_host(error: EngineError) -> StartError {
-    match error {
-        EngineError::Config(error) => StartError::setting("site", error),
-        EngineError::Store(error) => StartError::Data(error.to_string()),
-        EngineError::Founding(error) => StartError::Founding(error.to_string()),
-        EngineError::Threads(error) => StartError::System(error),
     }
 }

@@ -47,7 +47,7 @@ impl NodeBuilder {
             return Err(StartError::setting("advertise", why));
         }
         if !self.in_memory && self.data.is_none() && !is_alone {
-            let why = "give the directory for the durable state of this site; a test may keep it in memory";
+            let why = "give the directory for the durable state of this site; a test may keep it in memory (`in_memory`)";
             return Err(StartError::setting("data", why));
         }
         let clients = address("clients", self.clients.as_deref())?;
@@ -105,9 +105,7 @@ impl NodeBuilder {
             (Some(name), _) => name.parse().map_err(|error| StartError::setting("site", error)),
             (None, []) => Ok("local".parse().expect("a name")),
             (None, [(only, _)]) => Ok(only.clone()),
-            (None, _) => {
-                Err(StartError::setting("site", "say which of the sites this one is, here or with --site"))
-            }
+            (None, _) => Err(StartError::setting("site", "say which of the sites this one is: set `site`")),
         }
     }
 
@@ -144,7 +142,7 @@ impl NodeBuilder {
             None => Err(StartError::setting(
                 "tls",
                 format!(
-                    "say where the files of `meshlock ca issue {site}` are, or tls = \"off\" where the network is trusted"
+                    "say where the files of `meshlock ca issue {site}` are, or trust the network with `plaintext`"
                 ),
             )),
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use meshlock_cluster::table::{AcquireOutcome, LossReason, MessageCounts, ServedBy};
+use meshlock_host::front::Front;
 use meshlock_host::{Readings, Traffic, Via};
 use meshlock_wire::sites::VERSIONS;
 
@@ -18,29 +19,40 @@ use crate::sessions::Sessions;
 pub(super) struct Snapshot {
     readings: Readings,
     build: Labels,
+    ends: Vec<(Labels, u64)>,
+    /// Of the APIs; `None` if they are not served.
+    api: Option<ApiSnapshot>,
+}
+
+/// The values of the metrics of the APIs.
+#[derive(Debug)]
+struct ApiSnapshot {
     sessions: usize,
     keys: usize,
-    ends: Vec<(Labels, u64)>,
     calls: Vec<(Labels, u64)>,
 }
 
 impl Snapshot {
-    pub(super) fn take(sessions: &Sessions) -> Self {
-        let readings = sessions.front().node().readings();
-        let cluster = sessions.front().cluster_name();
+    /// Reads the metrics of a node, and those of the APIs if they are served.
+    pub(super) fn take(front: &Front, sessions: Option<&Sessions>) -> Self {
+        let readings = front.node().readings();
+        let cluster = front.cluster_name();
         let build = vec![
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
             ("wire", format!("{}-{}", VERSIONS.0, VERSIONS.1)),
             ("cluster", cluster),
-            ("site", sessions.site().to_string()),
+            ("site", front.site().to_string()),
         ];
         let end = |of: &str, reason: &str| vec![("of", of.to_owned()), ("reason", reason.to_owned())];
         let node = meshlock_host::SessionEnd::ALL;
         let of_node = node.iter().map(|why| (end("node", why.label()), readings.session_ends(*why)));
-        let (meter, (sessions, keys)) = (sessions.meter(), sessions.registry().counts());
-        let of_api = SessionEnd::ALL.iter().map(|why| (end("api", why.label()), meter.session_ends(*why)));
-        let ends = of_node.chain(of_api).collect();
-        Snapshot { build, sessions, keys, ends, calls: meter.calls.counts(), readings }
+        let mut ends: Vec<_> = of_node.collect();
+        let api = sessions.map(|sessions| {
+            let (meter, (sessions, keys)) = (sessions.meter(), sessions.registry().counts());
+            ends.extend(SessionEnd::ALL.map(|why| (end("api", why.label()), meter.session_ends(why))));
+            ApiSnapshot { sessions, keys, calls: meter.calls.counts() }
+        });
+        Snapshot { readings, build, ends, api }
     }
 
     fn clients(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -198,19 +210,23 @@ impl Snapshot {
                 name: "sessions",
                 help: "Open sessions of the node, which has one for each acquisition of the APIs, and of the APIs.",
             },
-            [(label("of", "node"), self.readings.sessions), (label("of", "api"), self.sessions)],
+            [(label("of", "node"), self.readings.sessions)]
+                .into_iter()
+                .chain(self.api.as_ref().map(|api| (label("of", "api"), api.sessions))),
         )?;
-        page.gauge(
-            MetricFamily { name: "api_keys", help: "Locks held or waited for through the APIs." },
-            self.keys,
-        )?;
+        if let Some(api) = &self.api {
+            let family =
+                MetricFamily { name: "api_keys", help: "Locks held or waited for through the APIs." };
+            page.gauge(family, api.keys)?;
+        }
         page.counters(
             MetricFamily { name: "session_ends", help: "Sessions that ended, by kind and reason." },
             self.ends.clone(),
         )?;
+        let Some(api) = &self.api else { return Ok(()) };
         page.counters(
             MetricFamily { name: "api_calls", help: "API calls by service and result code." },
-            self.calls.clone(),
+            api.calls.clone(),
         )
     }
 }

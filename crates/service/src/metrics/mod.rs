@@ -13,6 +13,7 @@ use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use meshlock_host::front::Front;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
@@ -81,16 +82,21 @@ pub(crate) fn routes(sessions: &Sessions) -> Router {
     Router::new().route("/metrics", get(|| async move { page(&sessions) }))
 }
 
+/// Renders the metrics page of a node that serves no API.
+pub fn metrics_of(front: &Front) -> String {
+    text(front, None).unwrap_or_default()
+}
+
 /// Renders the metrics page.
-pub(crate) fn text(sessions: &Sessions) -> Result<String, std::fmt::Error> {
+pub(crate) fn text(front: &Front, sessions: Option<&Sessions>) -> Result<String, std::fmt::Error> {
     let (mut text, mut registry) = (String::new(), Registry::with_prefix("meshlock"));
-    registry.register_collector(Box::new(Snapshot::take(sessions)));
+    registry.register_collector(Box::new(Snapshot::take(front, sessions)));
     encode(&mut text, &registry)?;
     Ok(text)
 }
 
 fn page(sessions: &Sessions) -> Response {
-    match text(sessions) {
+    match text(sessions.front(), Some(sessions)) {
         Ok(text) => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(header::CONTENT_TYPE, kind)], text).into_response()

@@ -101,7 +101,7 @@ impl Serving {
 
     /// Returns the metrics page.
     pub fn metrics(&self) -> String {
-        metrics::text(&self.sessions).unwrap_or_default()
+        metrics::text(self.sessions.front(), Some(&self.sessions)).unwrap_or_default()
     }
 
     /// Returns the address that clients connect to.

@@ -12,7 +12,7 @@
 //! silence the node ends the session ([`Contact`]); the client makes sure that it has stopped before.
 
 use meshlock_cluster::names::{ClientLabel, ClusterName, LockName, SiteName};
-use meshlock_cluster::node::{CutOff, LockQueue, SiteLocks, Standing, TraceLine};
+use meshlock_cluster::report::{CutOff, LockQueue, SiteLocks, Standing, TraceLine};
 use meshlock_cluster::rules::RulesText;
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::{Drift, Span, Time};

@@ -51,7 +51,7 @@ fn start(settings: NodeSettings, source: &ConfigSource) -> anyhow::Result<Node> 
     let node = settings.node.start().map_err(|error| {
         if let StartError::Setting { .. } = error {
             located(source, error)
-        } else if let StartError::Join(why) = error {
+        } else if let StartError::Join { why, .. } = error {
             super::NoCluster(why).into()
         } else if let StartError::System(_) = error {
             error.into()

@@ -167,7 +167,7 @@ fn decided(mut request: PolledRequest) -> anyhow::Result<Option<Waited>> {
         Some(NotGranted::Refused { kind, .. }) if request.is_leaving(kind)? => Ok(None),
         Some(NotGranted::Refused { why, .. }) => Ok(Some(Waited::Refused(why))),
         // The node has forgotten the request, which it does only with the session.
-        Some(NotGranted::Cancelled | NotGranted::Disconnected | NotGranted::Unreachable { .. }) | None => {
+        Some(NotGranted::Cancelled | NotGranted::Disconnected) | None => {
             Err(ConnectionError::Closed(request.endpoint().clone()).into())
         }
     }

@@ -63,7 +63,7 @@ pub struct SiteQueue {
 
 impl SiteQueue {
     /// Returns whether it lists no more than a correct site does.
-    pub(super) fn is_bounded(&self) -> bool {
+    pub(crate) fn is_bounded(&self) -> bool {
         self.standing.is_bounded() && self.lock.is_bounded()
     }
 }
@@ -99,7 +99,7 @@ pub struct SiteLocks {
 
 impl SiteLocks {
     /// Returns whether it lists no more than a correct site does.
-    pub(super) fn is_bounded(&self) -> bool {
+    pub(crate) fn is_bounded(&self) -> bool {
         self.standing.is_bounded()
             && self.locks.len() <= MAX_LISTED
             && self.locks.len() as u64 <= self.locks_in_all

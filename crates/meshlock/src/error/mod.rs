@@ -1,14 +1,37 @@
 //! Errors, as types that a program can match.
 
-use meshlock_client::{ConnectionError, NotGranted as NotGrantedByNode};
-use meshlock_cluster::access::ClientName;
-use meshlock_cluster::table::RequestRefusal as NodeRefusal;
-use meshlock_host::front::NotGranted;
+mod connect;
+#[cfg(feature = "node")]
+mod start;
+
+use std::sync::Arc;
+
+use meshlock_client::{NotAcquired, NotGranted as NotGrantedByNode};
 use meshlock_wire::clients::RefusalKind;
 
+pub use connect::ConnectError;
 pub use meshlock_cluster::names::NameError;
+#[cfg(feature = "node")]
+pub(crate) use start::client_name;
+#[cfg(feature = "node")]
+pub use start::{DataFault, FoundingFault, StartError};
 
 /// Why a lock was not acquired.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use meshlock::{AcquireError, Refusal};
+///
+/// # let node = meshlock::Node::local()?;
+/// match node.try_lock_blocking("orders") {
+///     Ok(guard) => guard.release(),
+///     Err(AcquireError::Busy { lock }) => eprintln!("someone else holds {lock}"),
+///     Err(AcquireError::Refused { cause: Refusal::Leaving, .. }) => eprintln!("ask another node"),
+///     Err(error) => return Err(error.into()),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
@@ -46,6 +69,8 @@ pub enum AcquireError {
         lock: String,
         /// What was tried and how it failed, for people.
         why: String,
+        /// The same for programs.
+        source: Arc<ConnectError>,
     },
 }
 
@@ -83,7 +108,11 @@ impl AcquireError {
         AcquireError::Refused { lock, cause: Refusal::GoneAgain, why }
     }
 
-    pub(crate) fn of_node(lock: &str, error: &NotGranted) -> Self {
+    #[cfg(feature = "node")]
+    pub(crate) fn of_node(lock: &str, error: &meshlock_host::front::NotGranted) -> Self {
+        use meshlock_cluster::table::RequestRefusal as NodeRefusal;
+        use meshlock_host::front::NotGranted;
+
         let (lock, why) = (lock.to_owned(), error.to_string());
         let cause = match error {
             NotGranted::Busy => return AcquireError::Busy { lock },
@@ -104,23 +133,27 @@ impl AcquireError {
         AcquireError::Refused { lock, cause, why }
     }
 
-    pub(crate) fn of_client(lock: &str, error: NotGrantedByNode) -> Self {
+    pub(crate) fn of_client(lock: &str, error: NotAcquired) -> Self {
         let lock = lock.to_owned();
-        match error {
+        let why = match error {
+            NotAcquired::NotGranted(why) => why,
+            NotAcquired::Unreachable(error) => {
+                let source = Arc::new(ConnectError::of(&error));
+                return AcquireError::Unreachable { lock, why: error.to_string(), source };
+            }
+        };
+        match why {
             NotGrantedByNode::Busy => AcquireError::Busy { lock },
             NotGrantedByNode::TimedOut => AcquireError::TimedOut { lock },
             NotGrantedByNode::Refused { kind, why } => {
-                AcquireError::Refused { lock, cause: of_kind(kind), why }
+                AcquireError::Refused { lock, cause: refusal_of(kind), why }
             }
-            NotGrantedByNode::Cancelled => AcquireError::gone_again(&lock),
-            error @ (NotGrantedByNode::Disconnected | NotGrantedByNode::Unreachable { .. }) => {
-                AcquireError::Unreachable { lock, why: error.to_string() }
-            }
+            NotGrantedByNode::Cancelled | NotGrantedByNode::Disconnected => AcquireError::gone_again(&lock),
         }
     }
 }
 
-fn of_kind(kind: RefusalKind) -> Refusal {
+fn refusal_of(kind: RefusalKind) -> Refusal {
     match kind {
         RefusalKind::Denied => Refusal::Denied,
         RefusalKind::TooFast => Refusal::TooFast,
@@ -132,80 +165,4 @@ fn of_kind(kind: RefusalKind) -> Refusal {
         RefusalKind::Failed => Refusal::NodeFailed,
         RefusalKind::Other | RefusalKind::BadRequest | RefusalKind::Version => Refusal::Other,
     }
-}
-
-/// Why a [`Client`](crate::Client) cannot connect.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct ConnectError(#[from] pub(crate) ConnectionError);
-
-impl ConnectError {
-    /// Returns whether no node could be used. It is false only if a node of this machine answered over its socket and refused; over a
-    /// network it is true also for a node that refused the connection, for example because of the certificate.
-    ///
-    /// ```
-    /// let error = meshlock::Client::connect_blocking([meshlock::Endpoint::socket("/nowhere.sock")]).unwrap_err();
-    /// assert!(error.is_unreachable());
-    /// ```
-    pub fn is_unreachable(&self) -> bool {
-        self.0.is_unreachable()
-    }
-}
-
-/// Why a node could not be started.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// A setting is invalid, or contradicts another one.
-    #[error("{key}: {why}")]
-    #[non_exhaustive]
-    Setting {
-        /// The setting, by the name that it has in a configuration file, such as `lease.length`.
-        key: String,
-        /// What is wrong and what would be right.
-        why: String,
-    },
-    /// A port or a socket cannot be opened.
-    #[error("{0}")]
-    Listen(String),
-    /// The data directory cannot be used.
-    #[error("{0}")]
-    Data(String),
-    /// The disk belongs to another cluster, or has other voters.
-    #[error("{0}")]
-    Founding(String),
-    /// No site of the cluster that is to be joined answers.
-    #[error("{0}")]
-    Join(String),
-    /// The operating system provides no more threads or file descriptors.
-    #[error("cannot start the node: {0}")]
-    System(#[from] std::io::Error),
-}
-
-impl StartError {
-    pub(crate) fn setting(key: impl Into<String>, why: impl std::fmt::Display) -> Self {
-        StartError::Setting { key: key.into(), why: why.to_string() }
-    }
-
-    /// Returns the setting that is wrong, by its name in a configuration file.
-    ///
-    /// ```
-    /// let error = meshlock::Node::builder().in_memory().local_turns(0).start().unwrap_err();
-    /// assert_eq!(error.key(), Some("local_turns"));
-    /// ```
-    pub fn key(&self) -> Option<&str> {
-        match self {
-            StartError::Setting { key, .. } => Some(key),
-            StartError::Listen(_)
-            | StartError::Data(_)
-            | StartError::Founding(_)
-            | StartError::Join(_)
-            | StartError::System(_) => None,
-        }
-    }
-}
-
-/// Parses the name of a client, as in certificates and tokens.
-pub(crate) fn client_name(key: &str, name: &str) -> Result<ClientName, StartError> {
-    name.parse().map_err(|error| StartError::setting(key, error))
 }
