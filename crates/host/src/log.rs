@@ -138,7 +138,7 @@ pub(super) fn note(note: &Note) {
             tracing::error!("the cluster has used up all view numbers: found a new cluster");
         }
         Note::Misbehaved { site, why } => {
-            tracing::warn!(%site, why, "a peer sent something that no correct site sends; compare its version and look at its log")
+            tracing::warn!(%site, why, "a peer sent something that no correct site sends; compare its version and look at its log");
         }
         Note::Leads(term) => tracing::info!(term = term.0, "this site is now the leader"),
         Note::Granted(_) | Note::GaveUp(_) | Note::Proposed(_) => tracing::debug!(?note),

@@ -8,16 +8,11 @@ use meshlock::{AcquireError, Client, Cluster, Endpoint, LossReason, Node};
 use meshlock_cluster::node::ClientAnswer;
 use meshlock_cluster::table::TraceWatch;
 use meshlock_host::Listener;
-use meshlock_testing::joined;
-
-/// Runs a test on a thread of its own, where no runtime is, and no longer than a test may take.
-fn without_runtime(what: &str, test: impl FnOnce() + Send + 'static) {
-    joined(what, std::thread::spawn(test));
-}
+use meshlock_testing::blocking_test;
 
 #[test]
 fn a_cluster_and_its_nodes_are_ready_leave_and_shut_down() {
-    without_runtime("the life of a cluster", || {
+    blocking_test(|| {
         let cluster = Cluster::local(2).unwrap();
         cluster.ready_blocking();
         for node in cluster.nodes() {
@@ -45,7 +40,7 @@ impl Listener for Bug {
 
 #[test]
 fn a_node_that_fails_says_so_when_its_lease_is_over() {
-    without_runtime("the failure of a node", || {
+    blocking_test(|| {
         let mut lease = Lease::of(Duration::from_millis(1500));
         lease.margin = Some(Duration::from_millis(300));
         lease.renew_every = Some(Duration::from_millis(300));
@@ -64,7 +59,7 @@ fn a_node_that_fails_says_so_when_its_lease_is_over() {
 
 #[test]
 fn a_client_has_all_locks_and_semaphores() {
-    without_runtime("what a client does", || {
+    blocking_test(|| {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("node.sock");
         let node = Node::builder().in_memory().socket(&path).start().unwrap();

@@ -10,6 +10,7 @@ use meshlock::{
     AcquireError, CertificateCause, Client, ConnectError, DataFault, Endpoint, FoundingFault, Node,
     StartError, Tls, TlsError,
 };
+use meshlock_testing::blocking_test;
 use meshlock_tls::{Bearer, ca};
 
 /// Returns the kind of the operating system's error behind another error.
@@ -64,17 +65,19 @@ fn a_node_that_does_not_trust_a_client_was_reached() {
 
 #[test]
 fn a_lock_of_a_node_that_is_gone_is_unreachable_with_the_reason() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("node.sock");
-    let node = Node::builder().in_memory().socket(&path).start().unwrap();
-    let client = Client::connect_blocking([Endpoint::socket(&path)]).unwrap();
-    let guard = client.lock_blocking("a").unwrap();
-    drop(node);
-    guard.wait_until_lost();
-    let error = client.lock_blocking("a").unwrap_err();
-    let AcquireError::Unreachable { lock, source, .. } = &error else { panic!("{error:?}") };
-    assert!(lock == "a" && source.is_unreachable(), "{source:?}");
-    assert!(error.source().is_some_and(|source| kind_of(source).is_some()), "{error:?}");
+    blocking_test(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("node.sock");
+        let node = Node::builder().in_memory().socket(&path).start().unwrap();
+        let client = Client::connect_blocking([Endpoint::socket(&path)]).unwrap();
+        let guard = client.lock_blocking("a").unwrap();
+        drop(node);
+        guard.wait_until_lost();
+        let error = client.lock_blocking("a").unwrap_err();
+        let AcquireError::Unreachable { lock, source, .. } = &error else { panic!("{error:?}") };
+        assert!(lock == "a" && source.is_unreachable(), "{source:?}");
+        assert!(error.source().is_some_and(|source| kind_of(source).is_some()), "{error:?}");
+    });
 }
 
 #[test]
