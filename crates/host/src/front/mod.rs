@@ -94,12 +94,13 @@ impl Front {
         self.0.gate.check_subject(caller, verb, subject)
     }
 
-    /// Checks whether the caller has any right at all. A denial is written to the audit log.
-    pub fn check_any_right(&self, caller: &Admitted) -> Result<(), Denied> {
-        if [Verb::Watch, Verb::Break, Verb::Admin].iter().any(|verb| self.may(caller, *verb, Subject::Some)) {
+    /// Checks whether the caller has any right at all. A denial names `verb`, and is written to the audit log.
+    pub fn check_any_right(&self, caller: &Admitted, verb: Verb) -> Result<(), Denied> {
+        let all = [Verb::Acquire, Verb::Watch, Verb::Break, Verb::Admin];
+        if all.iter().any(|verb| self.may(caller, *verb, Subject::Some)) {
             return Ok(());
         }
-        self.check_subject(caller, Verb::Acquire, Subject::Some)
+        self.check_subject(caller, verb, Subject::Some)
     }
 
     /// Returns whether the caller may use `verb` on `subject`, for answers that leave out what it may not see. Nothing is audited.

@@ -83,7 +83,7 @@ impl Front {
     /// Returns the site's status to a caller that has any right here, whichever API it uses: it has to know where the site stands and
     /// whether it is leaving. The status lists only those held locks that the caller may watch.
     pub async fn overview(&self, caller: &Admitted) -> Result<Box<Overview>, NotAnswered> {
-        self.check_any_right(caller)?;
+        self.check_any_right(caller, Verb::Watch)?;
         let answer = self.question(|request| ClientCall::Overview { request }).await?;
         let ClientAnswer::Overview { mut overview, .. } = answer else { return Err(unexpected(&answer)) };
         overview.held.retain(|held| self.may(caller, Verb::Watch, Subject::Lock(&held.lock)));

@@ -88,7 +88,7 @@ impl Guard {
         let checked = match need {
             Need::Nothing => Ok(()),
             Need::Renewal | Need::Release => self.front.check_subject(&caller, Verb::Acquire, Subject::Some),
-            Need::Something => self.front.check_any_right(&caller),
+            Need::Something => self.front.check_any_right(&caller, Verb::Acquire),
             Need::Right(verb) => self.front.check_subject(&caller, verb, Subject::Some),
         };
         checked.map_err(|error| denied_or_unknown(&caller, error))?;

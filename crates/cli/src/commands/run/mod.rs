@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
     // From here on signals are queued. Before, there was no process to pass them on to.
     let events = EventSource::begin()?;
     let held = match request.wait(&events)? {
-        Waited::Granted(held) => held,
+        Waited::Granted(held) => *held,
         Waited::LostAgain => {
             tell(format!("the lock '{name}' was lost before CMD was started; try again"));
             return Ok(CommandOutcome::Exit(EXIT_LOST));

@@ -42,7 +42,7 @@ pub(super) struct GrantedLock {
 /// How waiting for the lock ended.
 pub(super) enum Waited {
     /// The lock is held, with time to spare.
-    Granted(GrantedLock),
+    Granted(Box<GrantedLock>),
     /// The lock was granted and lost again, perhaps while this process was stopped.
     LostAgain,
     /// The lock was not granted in the given time.
@@ -156,7 +156,7 @@ impl RunRequest {
 fn decided(mut request: PolledRequest) -> anyhow::Result<Option<Waited>> {
     let why = match request.state().clone() {
         RequestState::Held { fence, slot, .. } if request.is_still_held() => {
-            return Ok(Some(Waited::Granted(GrantedLock { request, fence, slot })));
+            return Ok(Some(Waited::Granted(Box::new(GrantedLock { request, fence, slot }))));
         }
         RequestState::Held { .. } | RequestState::Lost { .. } => return Ok(Some(Waited::LostAgain)),
         RequestState::Ended(why) => Some(why),
