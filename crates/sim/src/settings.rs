@@ -30,7 +30,7 @@ pub enum Rates {
 
 impl Rates {
     /// The rate of the site with this index.
-    pub fn of(&self, site: usize) -> f64 {
+    pub(crate) fn of(&self, site: usize) -> f64 {
         match self {
             Rates::Same(rate) => *rate,
             Rates::Each(rates) => rates[site],
@@ -93,7 +93,7 @@ impl Settings {
 
     /// The longest time that a message takes from the call that sends it to the call that receives it, if it need not
     /// queue: T of the papers.
-    pub fn longest_delay(&self) -> Time {
+    pub(crate) fn longest_delay(&self) -> Time {
         Time::units(self.delay.longest()) + self.send_cost + self.receive_cost
     }
 }

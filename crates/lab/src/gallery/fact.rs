@@ -7,11 +7,11 @@ use crate::moment::{Moment, SiteMoment};
 #[derive(Clone, Copy, Debug)]
 pub struct Fact {
     /// The number of steps.
-    pub step: usize,
+    pub(crate) step: usize,
     /// The fact in words.
-    pub says: &'static str,
+    pub(crate) says: &'static str,
     /// The fact as a condition.
-    pub see: See,
+    pub(crate) see: See,
 }
 
 /// A condition on a moment.
