@@ -105,7 +105,7 @@ impl Bounds {
 
     /// With this many messages that are lost.
     #[must_use]
-    pub fn with_losses(self, losses: u8) -> Self {
+    pub(crate) fn with_losses(self, losses: u8) -> Self {
         Bounds { losses, ..self }
     }
 

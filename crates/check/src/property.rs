@@ -128,7 +128,7 @@ impl Properties {
     }
 
     /// Whether `property` is in the set.
-    pub const fn contains(self, property: Property) -> bool {
+    pub(crate) const fn contains(self, property: Property) -> bool {
         self.0 & property.bit() != 0
     }
 

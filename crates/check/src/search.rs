@@ -30,12 +30,12 @@ pub struct Progress {
     /// The number of different states so far.
     pub states: usize,
     /// The number of steps tried so far: edges of the graph.
-    pub edges: usize,
+    pub(crate) edges: usize,
     /// The level that is being expanded.
     pub depth: usize,
     /// Memory in use, in bytes.
     pub memory: usize,
-    pub local_states: usize,
+    pub(crate) local_states: usize,
     /// The level at which the sweep began, if memory ran out.
     pub swept: Option<usize>,
 }

@@ -51,11 +51,11 @@ impl JudgedStructure {
 }
 
 /// Each site enters once. Fences are left out: they add states, and fall back only where two are inside.
-pub fn bounds() -> Bounds {
+pub(crate) fn bounds() -> Bounds {
     Bounds::new(3, 1).checking(Properties::all().without(Property::Fences))
 }
 
-/// Explores one structure within [`bounds`], under the rules `deadlock` (an option of `sanders`).
+/// Explores one structure within `bounds`, under the rules `deadlock` (an option of `sanders`).
 pub fn judge(structure: InformationStructure, deadlock: &str) -> JudgedStructure {
     let mut values = Values::defaults(&Sanders::INFO);
     for (name, value) in

@@ -11,16 +11,16 @@ use meshlock_protocol::{SiteId, SiteSet};
 
 /// The place of a message in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MessagePlace {
-    pub from: SiteId,
-    pub to: SiteId,
+pub(crate) struct MessagePlace {
+    pub(crate) from: SiteId,
+    pub(crate) to: SiteId,
     /// The number of older messages of the same pair in flight.
-    pub nth: usize,
+    pub(crate) nth: usize,
 }
 
 /// One act of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UserAct {
+pub(crate) enum UserAct {
     /// The process of the site requests.
     Request(SiteId),
     /// The process of the site leaves.
@@ -59,10 +59,10 @@ pub enum UserAct {
 
 /// The acts of a run, by step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Acts(Vec<(usize, UserAct)>);
+pub(crate) struct Acts(Vec<(usize, UserAct)>);
 
 /// The largest number of acts in an address.
-pub const MAX_ACTS: usize = 20_000;
+pub(crate) const MAX_ACTS: usize = 20_000;
 
 /// Why a list of acts cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,29 +81,19 @@ pub enum ActsError {
 
 impl Acts {
     /// No acts.
-    pub const fn none() -> Self {
+    pub(crate) const fn none() -> Self {
         Acts(Vec::new())
     }
 
     /// These acts at successive steps, from the first step on.
-    pub fn script(acts: Vec<UserAct>) -> Self {
+    pub(crate) fn script(acts: Vec<UserAct>) -> Self {
         Acts(acts.into_iter().enumerate().collect())
     }
 
     /// The act at `step`, if there is one.
-    pub fn at(&self, step: usize) -> Option<&UserAct> {
+    pub(crate) fn at(&self, step: usize) -> Option<&UserAct> {
         let at = self.0.binary_search_by_key(&step, |&(at, _)| at).ok()?;
         Some(&self.0[at].1)
-    }
-
-    /// All acts with their steps, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &(usize, UserAct)> {
-        self.0.iter()
-    }
-
-    /// The step of the last act.
-    pub fn last_step(&self) -> Option<usize> {
-        self.0.last().map(|&(step, _)| step)
     }
 }
 
@@ -241,7 +231,7 @@ mod tests {
         let acts: Acts = "4q0.q1.9f0".parse().unwrap();
         assert_eq!(acts.at(5), Some(&UserAct::Request(SiteId::new(1))));
         assert_eq!(acts.at(6), None);
-        assert_eq!(acts.last_step(), Some(9));
+        assert_eq!(acts.0.last().map(|&(step, _)| step), Some(9));
     }
 
     #[test]

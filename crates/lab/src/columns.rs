@@ -18,39 +18,39 @@ const NONE: i64 = -1;
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Columns {
     /// The step of each line.
-    pub step: Vec<u32>,
+    pub(crate) step: Vec<u32>,
     /// Its time, in units.
-    pub time: Vec<f64>,
+    pub(crate) time: Vec<f64>,
     /// Its kind, as an index into `kinds`.
-    pub what: Vec<usize>,
-    pub site: Vec<u32>,
+    pub(crate) what: Vec<usize>,
+    pub(crate) site: Vec<u32>,
     /// The other end, or −1.
-    pub peer: Vec<i64>,
+    pub(crate) peer: Vec<i64>,
     /// The message's number, or −1: the same where it is sent, received and lost.
-    pub number: Vec<i64>,
+    pub(crate) number: Vec<i64>,
     /// The message, as an index into `texts`, or −1.
-    pub text: Vec<i64>,
+    pub(crate) text: Vec<i64>,
     /// The names of the kinds.
-    pub kinds: Vec<&'static str>,
+    pub(crate) kinds: Vec<&'static str>,
     /// The messages as the algorithm prints them.
-    pub texts: Vec<String>,
+    pub(crate) texts: Vec<String>,
     /// The kind of each of `texts`.
-    pub text_kinds: Vec<String>,
+    pub(crate) text_kinds: Vec<String>,
     /// The lock of each line as an index into `locks`; empty if all lines are about one lock.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub lock: Vec<i64>,
+    pub(crate) lock: Vec<i64>,
     /// The names of the locks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub locks: Vec<String>,
+    pub(crate) locks: Vec<String>,
     /// The site's state after each line as an index into `states`, or −1.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub state: Vec<i64>,
+    pub(crate) state: Vec<i64>,
     /// States as sites print them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub states: Vec<String>,
+    pub(crate) states: Vec<String>,
     /// Other facts of some lines: clients, grants, views.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub facts: BTreeMap<usize, Value>,
+    pub(crate) facts: BTreeMap<usize, Value>,
     #[serde(skip)]
     known: BTreeMap<String, i64>,
     #[serde(skip)]
@@ -61,7 +61,7 @@ pub struct Columns {
 
 impl Columns {
     /// Adds a line of a run.
-    pub fn push<M: Message>(&mut self, line: &PlaybackLine<M>) {
+    pub(crate) fn push<M: Message>(&mut self, line: &PlaybackLine<M>) {
         let message = line.message.as_ref();
         let text = message.map(|(_, message)| self.text(message, message.kind()));
         self.push_parts(
@@ -136,12 +136,12 @@ impl Columns {
     }
 
     /// The number of lines.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.step.len()
     }
 
     /// Whether there are no lines.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.step.is_empty()
     }
 }

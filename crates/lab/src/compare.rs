@@ -28,23 +28,23 @@ const QUICK: u64 = 3_000;
 /// Why a sweep cannot be made. The message says what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct CompareError(String);
+pub(crate) struct CompareError(String);
 
 /// One measured point.
 #[derive(Clone, Debug, Serialize)]
-pub struct MeasuredPoint {
-    pub spec: String,
+pub(crate) struct MeasuredPoint {
+    pub(crate) spec: String,
     /// N.
-    pub sites: usize,
+    pub(crate) sites: usize,
     /// The rate of requests of each site.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// The paper's formula for heavy load, and its value at this N.
-    pub heavy: (&'static str, f64),
-    pub report: Report,
+    pub(crate) heavy: (&'static str, f64),
+    pub(crate) report: Report,
 }
 
 /// Runs the sweep of an address.
-pub fn sweep(parts: &Parts) -> Result<Vec<MeasuredPoint>, CompareError> {
+pub(crate) fn sweep(parts: &Parts) -> Result<Vec<MeasuredPoint>, CompareError> {
     let text = |name: &str, default: &str| parts.get(name).map_or(default, String::as_str).to_owned();
     let specs = specs(&text("algos", "lamport,ricart-agrawala,maekawa,suzuki-kasami,raymond"))?;
     let sites: Vec<usize> = numbers("n", &text("n", "10"), |&sites| (1..=MAX_SITES).contains(&sites))?;
@@ -147,13 +147,13 @@ fn numbers<T: std::str::FromStr>(
 }
 
 /// The papers' tables and figures, by name.
-pub fn experiments() -> Vec<Value> {
+pub(crate) fn experiments() -> Vec<Value> {
     let about = |one: &Experiment| json!({ "id": one.id, "source": one.source, "about": one.about });
     experiments::ALL.iter().map(about).collect()
 }
 
 /// Runs a paper's table or figure, with fewer entries.
-pub fn experiment(id: &str) -> Result<Value, CompareError> {
+pub(crate) fn experiment(id: &str) -> Result<Value, CompareError> {
     let found = experiments::ALL.iter().find(|one| one.id == id);
     let shown: String = id.chars().take(60).collect();
     let Experiment { source, about, work, .. } =

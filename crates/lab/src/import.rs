@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::columns::Columns;
 
 /// The largest number of lines that is drawn.
-pub const MAX_LINES: usize = 400_000;
+pub(crate) const MAX_LINES: usize = 400_000;
 /// The largest number of sites that is drawn.
 const MAX_SITES: usize = 1000;
 
@@ -33,14 +33,14 @@ pub enum ImportError {
 
 /// A line with its place in the drawing.
 #[derive(Clone, Debug)]
-pub struct PlacedLine {
-    pub line: Written,
+pub(crate) struct PlacedLine {
+    pub(crate) line: Written,
     /// The row of its site.
-    pub site: usize,
+    pub(crate) site: usize,
     /// The row of the other end.
-    pub peer: Option<usize>,
+    pub(crate) peer: Option<usize>,
     /// The message's number in the drawing: the same where it is sent and received.
-    pub number: Option<usize>,
+    pub(crate) number: Option<usize>,
 }
 
 /// The identity of a message between two sites: its number and view, or its printed form.
@@ -53,7 +53,7 @@ enum Mark {
 /// Assigns the lines of a trace, one after the other, to places in the drawing. A send and its receive are
 /// matched by their number, where the trace has numbers; otherwise by the same message between the same sites, in order.
 #[derive(Debug, Default)]
-pub struct TraceLayout {
+pub(crate) struct TraceLayout {
     sites: Vec<Whose>,
     rows: BTreeMap<Whose, usize>,
     on_their_way: BTreeMap<(usize, usize, Mark), VecDeque<usize>>,
@@ -64,12 +64,12 @@ pub struct TraceLayout {
 
 impl TraceLayout {
     /// The sites so far, in the order of their rows.
-    pub fn sites(&self) -> &[Whose] {
+    pub(crate) fn sites(&self) -> &[Whose] {
         &self.sites
     }
 
     /// The place of the next line.
-    pub fn place(&mut self, line: Written) -> PlacedLine {
+    pub(crate) fn place(&mut self, line: Written) -> PlacedLine {
         // A view names all of its members, so that they are drawn in its order from the start.
         for member in line.members.iter().flatten() {
             self.row(&Whose::Name(member.clone()));
@@ -132,7 +132,7 @@ impl TraceLayout {
 }
 
 /// The unit of times in the drawing: a simulation's own unit, or milliseconds since the first line of a cluster's trace.
-pub fn shown_time(line: &Written, origin: f64) -> f64 {
+pub(crate) fn shown_time(line: &Written, origin: f64) -> f64 {
     match line.site {
         Whose::Number(_) => line.time,
         Whose::Name(_) => ((line.time - origin) / 1000.0).max(0.0),
@@ -166,7 +166,7 @@ pub fn import(text: &str) -> Result<Value, ImportError> {
 }
 
 /// The name of the unit of times.
-pub fn unit(sites: &[Whose]) -> &'static str {
+pub(crate) fn unit(sites: &[Whose]) -> &'static str {
     if matches!(sites.first(), Some(Whose::Name(_))) { "ms" } else { "T" }
 }
 

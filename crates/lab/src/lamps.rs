@@ -30,9 +30,9 @@ pub struct Lamp {
     /// The reason, in one line.
     pub why: String,
     /// The step of the violation.
-    pub step: Option<usize>,
+    pub(crate) step: Option<usize>,
     /// The sentence that promises the property.
-    pub promise: &'static str,
+    pub(crate) promise: &'static str,
 }
 
 /// The properties that can be judged at one moment. Only the checker can tell that nobody ever starves.

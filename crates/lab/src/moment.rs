@@ -10,28 +10,28 @@ use crate::state;
 
 /// One field of a site's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct StateField {
-    pub name: String,
-    pub value: String,
-    pub changed: bool,
+pub(crate) struct StateField {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) changed: bool,
 }
 
 /// An arrow of a structure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Arrow {
     /// What the paper calls it.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     pub to: usize,
     /// The token that it belongs to, if each token has its own.
-    pub slot: Option<u32>,
+    pub(crate) slot: Option<u32>,
 }
 
 /// A set or a list, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Named<T> {
+pub(crate) struct Named<T> {
     /// What the paper calls it.
-    pub name: &'static str,
-    pub items: Vec<T>,
+    pub(crate) name: &'static str,
+    pub(crate) items: Vec<T>,
 }
 
 /// One site.
@@ -40,16 +40,16 @@ pub struct SiteMoment {
     /// What its process does: `idle`, `waiting`, `inside` or `failed`.
     pub phase: &'static str,
     /// The timestamp of its request, if it has one.
-    pub timestamp: Option<String>,
-    pub tokens: usize,
+    pub(crate) timestamp: Option<String>,
+    pub(crate) tokens: usize,
     /// The number of entries since its request.
-    pub passed: usize,
+    pub(crate) passed: usize,
     /// Whether it can recover: it has failed, and all others know.
-    pub can_recover: bool,
-    pub fields: Vec<StateField>,
+    pub(crate) can_recover: bool,
+    pub(crate) fields: Vec<StateField>,
     pub pointers: Vec<Arrow>,
-    pub sets: Vec<Named<usize>>,
-    pub queues: Vec<Named<String>>,
+    pub(crate) sets: Vec<Named<usize>>,
+    pub(crate) queues: Vec<Named<String>>,
     /// The sites that it waits for, as far as it knows.
     pub waits_for: Vec<usize>,
 }
@@ -57,16 +57,16 @@ pub struct SiteMoment {
 /// A message in flight.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PendingMoment {
-    pub number: usize,
-    pub from: usize,
-    pub to: usize,
+    pub(crate) number: usize,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
     /// The number of older messages of the same pair in flight.
-    pub nth: usize,
-    pub due: f64,
-    pub kind: &'static str,
-    pub text: String,
+    pub(crate) nth: usize,
+    pub(crate) due: f64,
+    pub(crate) kind: &'static str,
+    pub(crate) text: String,
     /// Whether its link is cut.
-    pub held: bool,
+    pub(crate) held: bool,
 }
 
 /// The counters so far, and what the paper says.
@@ -75,40 +75,40 @@ pub struct Counters {
     pub entries: usize,
     pub messages: u64,
     /// Messages per entry; `None` before the first entry.
-    pub per_entry: Option<f64>,
+    pub(crate) per_entry: Option<f64>,
     /// Messages by kind.
-    pub by_kind: Vec<(&'static str, u64)>,
+    pub(crate) by_kind: Vec<(&'static str, u64)>,
     /// The paper's costs: the load, the formula, its value for this run.
-    pub formulas: Vec<(&'static str, &'static str, f64)>,
+    pub(crate) formulas: Vec<(&'static str, &'static str, f64)>,
     /// The paper's delay from one exit to the next entry, in message delays.
-    pub sync_delay: &'static str,
+    pub(crate) sync_delay: &'static str,
 }
 
 /// An entry into the critical section.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct EntryMoment {
-    pub site: usize,
-    pub slot: u32,
-    pub fence: i64,
+pub(crate) struct EntryMoment {
+    pub(crate) site: usize,
+    pub(crate) slot: u32,
+    pub(crate) fence: i64,
     /// The number of earlier requests that it overtook.
-    pub overtook: usize,
+    pub(crate) overtook: usize,
 }
 
 /// Everything after one step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Moment {
     /// The number of steps taken.
-    pub step: usize,
-    pub time: f64,
+    pub(crate) step: usize,
+    pub(crate) time: f64,
     pub sites: Vec<SiteMoment>,
     pub pending: Vec<PendingMoment>,
-    pub cut: Vec<[usize; 2]>,
+    pub(crate) cut: Vec<[usize; 2]>,
     /// One side of a split network.
-    pub away: Vec<usize>,
+    pub(crate) away: Vec<usize>,
     pub lamps: Vec<Lamp>,
     pub counters: Counters,
     /// The last entries, latest first.
-    pub entries: Vec<EntryMoment>,
+    pub(crate) entries: Vec<EntryMoment>,
 }
 
 /// The number of the last entries that are shown.

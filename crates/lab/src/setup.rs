@@ -11,14 +11,14 @@ use meshlock_sim::draw::Distribution;
 use crate::act::{Acts, ActsError};
 
 /// The largest number of sites: a diagram with more lines is not readable, and a step of some algorithms costs the square of it.
-pub const MAX_SITES: usize = 64;
+pub(crate) const MAX_SITES: usize = 64;
 
 /// The largest number of steps; `meshlock sim` takes more.
-pub const MAX_STEPS: usize = 60_000;
+pub(crate) const MAX_STEPS: usize = 60_000;
 
 /// The load: when sites request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoadPattern {
+pub(crate) enum LoadPattern {
     /// Sites request only when a person lets them.
     ByHand,
     /// Each site requests once, soon after the start.
@@ -43,7 +43,7 @@ impl LoadPattern {
 
 /// The transmission time of a message. The unit of time is the longest delay, T of the papers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delays {
+pub(crate) enum Delays {
     /// Always T.
     Same,
     /// Uniform from T/5 to T.
@@ -57,7 +57,7 @@ impl Delays {
         [("same", Delays::Same), ("spread", Delays::Spread), ("wild", Delays::Wild)];
 
     /// The distribution.
-    pub fn distribution(self) -> Distribution {
+    pub(crate) fn distribution(self) -> Distribution {
         match self {
             Delays::Same => Distribution::Constant(Time::units(1.0)),
             Delays::Spread => Distribution::Uniform { least: Time::units(0.2), most: Time::units(1.0) },
@@ -70,24 +70,24 @@ impl Delays {
 #[derive(Clone, Debug)]
 pub struct RunSetup {
     /// The algorithm and its options, as a spec.
-    pub algorithm: String,
-    pub cluster: Cluster,
+    pub(crate) algorithm: String,
+    pub(crate) cluster: Cluster,
     /// The sites that are inside at the start.
-    pub holders: Vec<usize>,
-    pub load: LoadPattern,
+    pub(crate) holders: Vec<usize>,
+    pub(crate) load: LoadPattern,
     /// The rate of requests of each site, per unit of time.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// The transmission time of a message.
-    pub delays: Delays,
+    pub(crate) delays: Delays,
     /// The time that a process stays inside; `None`: until a person lets it leave.
-    pub stay: Option<f64>,
+    pub(crate) stay: Option<f64>,
     /// Whether messages between two sites keep their order.
-    pub fifo: bool,
+    pub(crate) fifo: bool,
     /// The seed of all random numbers.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// The number of steps to play.
-    pub until: usize,
-    pub acts: Acts,
+    pub(crate) until: usize,
+    pub(crate) acts: Acts,
 }
 
 /// Why an address does not describe a run. The message says what would be right.
@@ -123,7 +123,7 @@ pub type Parts = BTreeMap<String, String>;
 
 impl RunSetup {
     /// A run in which nothing happens by itself, except that messages arrive.
-    pub fn by_hand(algorithm: &str, cluster: Cluster) -> Self {
+    pub(crate) fn by_hand(algorithm: &str, cluster: Cluster) -> Self {
         RunSetup {
             algorithm: algorithm.to_owned(),
             cluster,
@@ -167,12 +167,12 @@ impl RunSetup {
     }
 
     /// The algorithm with its options: a registered one, or one that only the errata use.
-    pub fn spec(&self) -> Result<Spec, SpecError> {
+    pub(crate) fn spec(&self) -> Result<Spec, SpecError> {
         meshlock_check::errata::spec(&self.algorithm)
     }
 
     /// The sites that are inside at the start, checked.
-    pub fn holders(&self) -> Result<Holders, PlanError> {
+    pub(crate) fn holders(&self) -> Result<Holders, PlanError> {
         Holders::new(self.cluster, self.holders.iter().map(|&site| SiteId::new(site)))
     }
 }

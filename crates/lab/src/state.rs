@@ -4,13 +4,13 @@
 //! changed can be marked field by field: `requester.want`, `arbiter.queue`.
 
 /// One field: its name and its value as text.
-pub type FieldText = (String, String);
+pub(crate) type FieldText = (String, String);
 
 /// The depth to which structs are flattened.
 const DEPTH: usize = 3;
 
 /// The fields of a state that was printed with `Debug`.
-pub fn fields(debug: &str) -> Vec<FieldText> {
+pub(crate) fn fields(debug: &str) -> Vec<FieldText> {
     let mut all = Vec::new();
     match braces(debug) {
         Some((_, body)) => flatten("", body, DEPTH, &mut all),

@@ -17,7 +17,7 @@ const CURVE: u32 = 50;
 
 /// Why there is no family. The message says what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WorkbenchError {
+pub(crate) enum WorkbenchError {
     #[error(transparent)]
     Build(#[from] BuildQuorumsError),
     #[error(transparent)]
@@ -37,7 +37,7 @@ struct QuorumFamily {
 }
 
 /// Builds and analyses the family of an address.
-pub fn judge(parts: &Parts) -> Result<Value, WorkbenchError> {
+pub(crate) fn judge(parts: &Parts) -> Result<Value, WorkbenchError> {
     let QuorumFamily { title, system, rule, run } = family(parts)?;
     if system.quorums().is_empty() || system.quorums().iter().any(SiteSet::is_empty) {
         return Err(WorkbenchError::Value("a family needs at least one set, and no empty one".to_owned()));

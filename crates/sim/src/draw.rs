@@ -28,7 +28,7 @@ impl Draw {
     }
 
     /// Draws from this distribution.
-    pub fn from(&mut self, distribution: &Distribution) -> Time {
+    pub(crate) fn from(&mut self, distribution: &Distribution) -> Time {
         match *distribution {
             Distribution::Constant(value) => value,
             Distribution::Uniform { least, most } => {
@@ -57,7 +57,7 @@ pub enum Distribution {
 
 impl Distribution {
     /// Its mean, in units.
-    pub fn mean(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         match self {
             Distribution::Constant(value) => value.as_units(),
             Distribution::Uniform { least, most } => f64::midpoint(least.as_units(), most.as_units()),

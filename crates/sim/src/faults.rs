@@ -76,7 +76,7 @@ pub struct DrawnOutages {
 
 impl FaultPlan {
     /// Whether no message is ever lost: nothing fails, or nothing but links.
-    pub fn loses_nothing(&self) -> bool {
+    pub(crate) fn loses_nothing(&self) -> bool {
         let only_delays = |fault: &FaultEvent| matches!(fault, FaultEvent::Cut(_) | FaultEvent::Mend(_));
         self.drawn.is_none() && self.splits.is_none() && self.at.iter().all(|(_, fault)| only_delays(fault))
     }

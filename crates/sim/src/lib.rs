@@ -22,8 +22,8 @@ pub mod network;
 pub mod queue;
 pub mod report;
 pub mod settings;
-pub mod statistics;
-pub mod time;
+mod statistics;
+mod time;
 pub mod trace;
 pub mod violation;
 

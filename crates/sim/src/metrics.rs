@@ -11,9 +11,9 @@ use crate::time::Time;
 pub(crate) struct Counters {
     /// Messages sent, by kind, in the order in which the algorithm lists its kinds.
     pub(crate) by_kind: Vec<u64>,
-    pub(crate) messages: u64,
+    pub messages: u64,
     pub(crate) words: u64,
-    pub(crate) entries: u64,
+    pub entries: u64,
     pub(crate) time: Time,
 }
 
@@ -108,8 +108,8 @@ pub(crate) struct Fairness {
     /// sites. Most are inserted at the back and removed at the front, where a queue moves little, and it does not allocate once it
     /// has reached its size.
     waiting: Option<VecDeque<(Timestamp, u64)>>,
-    pub(crate) overtakes: u64,
-    pub(crate) max_bypass: u64,
+    pub overtakes: u64,
+    pub max_bypass: u64,
 }
 
 /// With more sites than this, overtaking is not measured: it would cost more than the run.

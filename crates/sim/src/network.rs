@@ -19,7 +19,7 @@ pub enum Delay {
 
 impl Delay {
     /// The longest delay that can be relied on, in units: T of the papers. For an exponential one its mean.
-    pub fn longest(&self) -> f64 {
+    pub(crate) fn longest(&self) -> f64 {
         match self {
             Delay::Same(Distribution::Uniform { most, .. }) => most.as_units(),
             Delay::Same(distribution) => distribution.mean(),
@@ -71,14 +71,14 @@ impl Network {
     }
 
     /// When `site` has processed a message that arrives now.
-    pub fn taken_in(&mut self, now: Time, site: SiteId) -> Time {
+    pub(crate) fn taken_in(&mut self, now: Time, site: SiteId) -> Time {
         let free = &mut self.receiver_free[site.index()];
         *free = now.max(*free) + self.receive_cost;
         *free
     }
 
     /// Whether processing a message costs its receiver time.
-    pub fn charges_receivers(&self) -> bool {
+    pub(crate) fn charges_receivers(&self) -> bool {
         self.receive_cost > Time::ZERO
     }
 

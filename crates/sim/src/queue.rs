@@ -27,16 +27,6 @@ impl<E> Default for EventQueue<E> {
 }
 
 impl<E> EventQueue<E> {
-    /// The number of events in the queue.
-    pub fn len(&self) -> usize {
-        self.keys.0.len()
-    }
-
-    /// Whether the queue is empty.
-    pub fn is_empty(&self) -> bool {
-        self.keys.0.is_empty()
-    }
-
     /// Inserts `event` at `time`.
     pub fn push(&mut self, time: Time, event: E) {
         let place = self.place(event);
@@ -147,6 +137,6 @@ mod tests {
             assert_eq!(queue.pop(), Some((Time::from_ticks(time), event)));
         }
         assert_eq!(queue.pop(), None);
-        assert!(queue.is_empty());
+        assert!(queue.keys.0.is_empty());
     }
 }

@@ -75,16 +75,16 @@ pub struct SiteLoad {
     pub received_least: f64,
     /// Sent by each site, unless there are too many sites to list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub sent: Vec<f64>,
+    pub(crate) sent: Vec<f64>,
     /// Received by each site, unless there are too many sites to list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub received: Vec<f64>,
+    pub(crate) received: Vec<f64>,
 }
 
 /// The report of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    pub algorithm: &'static str,
+    pub(crate) algorithm: &'static str,
     /// N.
     pub sites: usize,
     /// K.
@@ -112,10 +112,10 @@ pub struct Report {
     pub site_load: SiteLoad,
     /// By site: its entries in the whole run.
     #[serde(skip)]
-    pub entries_by_site: Vec<u64>,
+    pub(crate) entries_by_site: Vec<u64>,
     /// By site: the request messages that it sent (those of the first kind that the algorithm lists), in the whole run.
     #[serde(skip)]
-    pub requests_by_site: Vec<u64>,
+    pub(crate) requests_by_site: Vec<u64>,
 }
 
 pub(crate) fn of(info: &Info, settings: &Settings, metrics: &Metrics, events: u64) -> Report {

@@ -31,7 +31,7 @@ pub enum Rates {
 
 impl Rates {
     /// The rate of the site with this index.
-    pub fn of(&self, site: usize) -> f64 {
+    pub(crate) fn of(&self, site: usize) -> f64 {
         match self {
             Rates::Same(rate) => *rate,
             Rates::Each(rates) => rates[site],
@@ -94,7 +94,7 @@ impl Settings {
 
     /// The longest time that a message takes from the call that sends it to the call that receives it, if it need not
     /// queue: T of the papers.
-    pub fn max_delay(&self) -> Time {
+    pub(crate) fn max_delay(&self) -> Time {
         Time::units(self.delay.longest()) + self.send_cost + self.receive_cost
     }
 }

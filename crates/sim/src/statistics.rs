@@ -5,10 +5,10 @@ use serde::Serialize;
 
 /// A mean with the half-width of its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Mean {
-    pub mean: f64,
+pub(crate) struct Mean {
+    pub(crate) mean: f64,
     /// Half the width of the interval; `None` if there is too little data.
-    pub ci95: Option<f64>,
+    pub(crate) ci95: Option<f64>,
 }
 
 /// The number of batches that the steady part is divided into.
@@ -19,7 +19,7 @@ const STUDENT_T: f64 = 2.093_024;
 
 /// Returns where the steady part of a series begins, by the MSER rule: cut off the beginning that makes the standard
 /// error of the rest smallest, but never more than half.
-pub fn steady_from(series: &[f64]) -> usize {
+pub(crate) fn steady_from(series: &[f64]) -> usize {
     let length = series.len();
     let (mut sum, mut squares) = (0.0, 0.0);
     let mut best = (f64::INFINITY, 0);
@@ -38,7 +38,7 @@ pub fn steady_from(series: &[f64]) -> usize {
 }
 
 /// The mean of a steady series, with its interval by batch means.
-pub fn batch_mean(series: &[f64]) -> Mean {
+pub(crate) fn batch_mean(series: &[f64]) -> Mean {
     let mean = average(series);
     if series.len() < BATCHES {
         return Mean { mean, ci95: None };
@@ -53,7 +53,7 @@ pub fn batch_mean(series: &[f64]) -> Mean {
 }
 
 /// The plain mean; 0 if there are no values.
-pub fn average(series: &[f64]) -> f64 {
+pub(crate) fn average(series: &[f64]) -> f64 {
     if series.is_empty() { 0.0 } else { series.iter().sum::<f64>() / series.len() as f64 }
 }
 

@@ -31,12 +31,12 @@ impl Time {
     }
 
     /// The time in ticks.
-    pub const fn ticks(self) -> u64 {
+    pub(crate) const fn ticks(self) -> u64 {
         self.0
     }
 
     /// A time of this many ticks.
-    pub const fn from_ticks(ticks: u64) -> Self {
+    pub(crate) const fn from_ticks(ticks: u64) -> Self {
         Time(ticks)
     }
 }

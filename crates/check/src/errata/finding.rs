@@ -63,7 +63,7 @@ pub struct Explored {
     /// Whether all states were explored.
     pub finished: bool,
     /// The verdict.
-    pub outcome: String,
+    pub(crate) outcome: String,
     pub states: usize,
     /// The number of steps to the farthest state. If not all states were explored, all runs of fewer steps were.
     pub depth: usize,

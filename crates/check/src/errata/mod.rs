@@ -74,4 +74,4 @@ pub fn find(id: &str) -> Option<&'static Erratum> {
 }
 
 /// Claims that are known or suspected and not shown here: the source and claim, and the reason.
-pub const NOT_SHOWN: &[(&str, &str)] = list::NOT_SHOWN;
+pub(crate) const NOT_SHOWN: &[(&str, &str)] = list::NOT_SHOWN;

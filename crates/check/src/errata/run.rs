@@ -24,7 +24,7 @@ pub struct Run {
     pub crashes: u8,
     pub recoveries: bool,
     /// The number of states that is enough, if the run is too large to be explored completely.
-    pub enough: Option<usize>,
+    pub(crate) enough: Option<usize>,
 }
 
 impl Run {

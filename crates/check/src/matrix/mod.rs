@@ -18,7 +18,7 @@ use meshlock_protocol::{Cluster, Spec};
 use crate::{Bounds, NetworkModel};
 
 /// Runs with at most this many states are explored by every run of the tests, and by `meshlock check all --small`.
-pub const SMALL: usize = 300_000;
+pub(crate) const SMALL: usize = 300_000;
 
 /// One run of the matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,12 +28,12 @@ const MEBIBYTES: &str = " MiB";
 pub struct CaseOutcome {
     pub ending: CaseEnding,
     /// The memory limit in MiB that was reached, if levels were discarded.
-    pub swept: Option<usize>,
+    pub(crate) swept: Option<usize>,
     pub states: usize,
     /// The number of steps to the farthest state.
     pub depth: usize,
     /// The fewest and the most messages of a complete run.
-    pub messages: Option<(usize, usize)>,
+    pub(crate) messages: Option<(usize, usize)>,
 }
 
 impl CaseOutcome {

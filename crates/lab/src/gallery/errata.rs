@@ -14,12 +14,12 @@ use crate::setup::RunSetup;
 pub struct ErratumEntry {
     pub id: &'static str,
     /// The paper and the place in it.
-    pub source: &'static str,
+    pub(crate) source: &'static str,
     /// The error in a few words.
     pub title: &'static str,
-    pub printed: &'static str,
-    pub wrong: &'static str,
-    pub repair: &'static str,
+    pub(crate) printed: &'static str,
+    pub(crate) wrong: &'static str,
+    pub(crate) repair: &'static str,
     /// Whether it is shown by a run rather than by a calculation.
     pub has_run: bool,
 }
@@ -28,16 +28,16 @@ pub struct ErratumEntry {
 #[derive(Clone, Debug, Serialize)]
 pub struct ErratumRun {
     #[serde(flatten)]
-    pub entry: ErratumEntry,
+    pub(crate) entry: ErratumEntry,
     /// The run as an address, if there is a violation.
     pub address: Option<String>,
     /// The property that it violates.
     pub property: Option<&'static str>,
     /// The verdict at its end.
-    pub outcome: Option<String>,
+    pub(crate) outcome: Option<String>,
     pub steps: usize,
     /// The step where the cycle begins that can repeat for ever, if a site starves.
-    pub round: Option<usize>,
+    pub(crate) round: Option<usize>,
     /// The calculated quantities: name, printed value, right value.
     pub calculated: Vec<[String; 3]>,
 }

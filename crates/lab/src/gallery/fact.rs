@@ -6,11 +6,11 @@ use crate::moment::{Moment, SiteMoment};
 /// A fact that holds after some number of steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Fact {
-    pub step: usize,
+    pub(crate) step: usize,
     /// The fact in words.
-    pub says: &'static str,
+    pub(crate) says: &'static str,
     /// The fact as a condition.
-    pub see: See,
+    pub(crate) see: See,
 }
 
 /// A condition on a moment.

@@ -34,17 +34,17 @@ pub struct PreparedRun {
     /// Its name in addresses.
     pub id: &'static str,
     /// The paper and the place in it.
-    pub source: &'static str,
+    pub(crate) source: &'static str,
     /// What it shows, in one line.
     pub title: &'static str,
-    pub caption: &'static str,
+    pub(crate) caption: &'static str,
     /// The algorithm and its options.
-    pub algorithm: &'static str,
-    pub sites: usize,
+    pub(crate) algorithm: &'static str,
+    pub(crate) sites: usize,
     /// The sites that are inside at the start.
-    pub holders: &'static [usize],
-    pub acts: &'static str,
-    pub until: usize,
+    pub(crate) holders: &'static [usize],
+    pub(crate) acts: &'static str,
+    pub(crate) until: usize,
     pub scenes: &'static [Scene],
     /// The facts that must hold.
     pub facts: &'static [Fact],

@@ -13,10 +13,10 @@ use std::time::Duration;
 use meshlock_sim::trace::{TraceKind, Whose, Written};
 
 /// The time that a line is held back.
-pub const HOLD: Duration = Duration::from_millis(150);
+pub(crate) const HOLD: Duration = Duration::from_millis(150);
 
 /// The time that a receive waits for its send.
-pub const SEND_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The largest number of lines that wait; if there are more, the oldest are taken as they are.
 const MAX_WAITING: usize = 50_000;
@@ -29,7 +29,7 @@ type MessageKey = (Whose, Whose, Option<u32>, u64);
 
 /// Merges the lines of several sites.
 #[derive(Debug, Default)]
-pub struct Merger {
+pub(crate) struct Merger {
     sites: BTreeMap<Whose, SiteLines>,
     waiting: usize,
     /// Messages that have been sent and not received, with the corrected time of their sending.
@@ -48,7 +48,7 @@ struct SiteLines {
 
 impl Merger {
     /// Adds the next lines of one or several sites, which arrived at `now`.
-    pub fn push(&mut self, lines: impl IntoIterator<Item = Written>, now: Duration) {
+    pub(crate) fn push(&mut self, lines: impl IntoIterator<Item = Written>, now: Duration) {
         for line in lines {
             self.waiting += 1;
             self.sites.entry(line.site.clone()).or_default().lines.push_back((now, line));
@@ -56,17 +56,12 @@ impl Merger {
     }
 
     /// The corrections of the sites' clocks that are not zero, in microseconds.
-    pub fn corrected(&self) -> impl Iterator<Item = (&Whose, f64)> {
+    pub(crate) fn corrected(&self) -> impl Iterator<Item = (&Whose, f64)> {
         self.sites.iter().filter(|(_, site)| site.behind > 0.0).map(|(name, site)| (name, site.behind))
     }
 
-    /// Whether lines are held back.
-    pub fn is_waiting(&self) -> bool {
-        self.waiting > 0
-    }
-
     /// Takes all lines that need not be held back any more, in order, with corrected times.
-    pub fn take(&mut self, now: Duration, taken: &mut Vec<Written>) {
+    pub(crate) fn take(&mut self, now: Duration, taken: &mut Vec<Written>) {
         while let Some(site) = self.next(now) {
             let Some(waits) = self.sites.get_mut(&site) else { return };
             let Some((_, mut line)) = waits.lines.pop_front() else { return };
@@ -156,7 +151,7 @@ mod tests {
         merger.push([line("b", 20.0, TraceKind::Cancel)], Duration::ZERO);
         assert_eq!(taken(&mut merger, Duration::ZERO), told(&[("b cancel", 20.0)]));
         assert_eq!(taken(&mut merger, HOLD), told(&[("a enter", 30.0)]));
-        assert!(!merger.is_waiting());
+        assert_eq!(merger.waiting, 0);
     }
 
     #[test]

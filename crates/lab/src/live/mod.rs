@@ -25,7 +25,7 @@ use crate::import::{PlacedLine, TraceLayout, shown_time, unit};
 use merge::Merger;
 
 /// The largest number of lines that are kept, and their approximate size in bytes.
-pub const MAX_LINES: usize = 200_000;
+pub(crate) const MAX_LINES: usize = 200_000;
 const MAX_BYTES: usize = 128 << 20;
 
 /// The largest number of lines in one answer.
@@ -111,11 +111,6 @@ impl Live {
         live
     }
 
-    /// The locks that are watched.
-    pub fn pattern(&self) -> &str {
-        &self.pattern
-    }
-
     /// Adds lines of sites, those of each site in order.
     pub fn tell(&self, lines: impl IntoIterator<Item = Written>) {
         let now = self.started.elapsed();
@@ -181,13 +176,13 @@ impl Live {
     }
 
     /// Waits until there is news after the version `known`.
-    pub async fn until_news(&self, known: u64) {
+    pub(crate) async fn until_news(&self, known: u64) {
         let mut changed = self.changed.subscribe();
         let _ = changed.wait_for(|count| *count != known).await;
     }
 
     /// The lines from number `from` on, up to the limit of one answer, and the status of all sites.
-    pub fn answer(&self, from: u64) -> Value {
+    pub(crate) fn answer(&self, from: u64) -> Value {
         let version = *self.changed.borrow();
         let inner = self.lock();
         let from = from.clamp(inner.first, inner.first + inner.ring.len() as u64);
@@ -210,7 +205,7 @@ impl Live {
     }
 
     /// The lines that are kept, as a trace.
-    pub fn trace(&self) -> Vec<u8> {
+    pub(crate) fn trace(&self) -> Vec<u8> {
         let inner = self.lock();
         let mut text = Vec::new();
         let lines = inner.dropped_view.iter().chain(inner.ring.iter().map(|row| &row.line));
@@ -241,7 +236,7 @@ impl Live {
 }
 
 /// A line as it is written.
-pub fn write_line(out: &mut dyn Write, line: &Written) -> std::io::Result<()> {
+pub(crate) fn write_line(out: &mut dyn Write, line: &Written) -> std::io::Result<()> {
     serde_json::to_writer(&mut *out, line)?;
     out.write_all(b"\n")
 }

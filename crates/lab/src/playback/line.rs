@@ -6,7 +6,7 @@ use meshlock_sim::trace::TraceKind;
 
 /// The kind of a line: those of the trace format, and those that only playback has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LineKind {
+pub(crate) enum LineKind {
     Traced(TraceKind),
     /// A message never arrives: it was dropped, or its receiver has failed.
     Lost,
@@ -24,7 +24,7 @@ pub enum LineKind {
 
 impl LineKind {
     /// Its name on the page.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             LineKind::Traced(kind) => kind.name(),
             LineKind::Lost => "lost",
@@ -39,13 +39,13 @@ impl LineKind {
 
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlaybackLine<M> {
-    pub step: usize,
-    pub time: Time,
-    pub what: LineKind,
-    pub site: SiteId,
+pub(crate) struct PlaybackLine<M> {
+    pub(crate) step: usize,
+    pub(crate) time: Time,
+    pub(crate) what: LineKind,
+    pub(crate) site: SiteId,
     /// The other end, or the site that the line is about.
-    pub peer: Option<SiteId>,
+    pub(crate) peer: Option<SiteId>,
     /// The message and its number: the same where it is sent, received and lost.
-    pub message: Option<(usize, M)>,
+    pub(crate) message: Option<(usize, M)>,
 }

@@ -7,8 +7,8 @@ mod acts;
 mod agenda;
 mod line;
 
-pub use acts::ActError;
-pub use line::{LineKind, PlaybackLine};
+pub(crate) use acts::ActError;
+pub(crate) use line::{LineKind, PlaybackLine};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,15 +29,15 @@ const DETECTION: f64 = 1.0;
 
 /// A message in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PendingMessage {
-    pub number: usize,
+pub(crate) struct PendingMessage {
+    pub(crate) number: usize,
     /// The key of its arrival in the agenda.
     key: EventKey,
 }
 
 impl PendingMessage {
     /// When it arrives, if its link is not cut.
-    pub fn due(&self) -> Time {
+    pub(crate) fn due(&self) -> Time {
         self.key.0
     }
 }
@@ -60,7 +60,7 @@ type MessagesInFlight = BTreeMap<(SiteId, SiteId), Vec<PendingMessage>>;
 
 /// A run at one moment.
 #[derive(Clone, Debug)]
-pub struct Playback<A: Algorithm> {
+pub(crate) struct Playback<A: Algorithm> {
     setup: Arc<RunSetup>,
     world: World<A>,
     now: Time,
@@ -81,7 +81,7 @@ pub struct Playback<A: Algorithm> {
 
 impl<A: Algorithm> Playback<A> {
     /// Starts a run.
-    pub fn new(setup: &Arc<RunSetup>, spec: &Spec) -> Result<Self, SetupError> {
+    pub(crate) fn new(setup: &Arc<RunSetup>, spec: &Spec) -> Result<Self, SetupError> {
         let sites = setup.cluster.sites;
         let world = World::<A>::new(setup.cluster, &spec.values, &setup.holders()?)?.tolerant();
         let delay = Delay::Same(setup.delays.distribution());
@@ -116,42 +116,42 @@ impl<A: Algorithm> Playback<A> {
     }
 
     /// The sites and the network.
-    pub fn world(&self) -> &World<A> {
+    pub(crate) fn world(&self) -> &World<A> {
         &self.world
     }
 
     /// The number of steps that have been taken.
-    pub fn steps(&self) -> usize {
+    pub(crate) fn steps(&self) -> usize {
         self.steps
     }
 
     /// The time of the last step.
-    pub fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         self.now
     }
 
     /// The messages in flight, channel by channel, oldest first.
-    pub fn channels(&self) -> impl Iterator<Item = ((SiteId, SiteId), &[PendingMessage])> {
+    pub(crate) fn channels(&self) -> impl Iterator<Item = ((SiteId, SiteId), &[PendingMessage])> {
         self.channels.iter().map(|(&ends, pending)| (ends, pending.as_slice()))
     }
 
     /// The links that are cut.
-    pub fn cut(&self) -> impl Iterator<Item = Link> {
+    pub(crate) fn cut(&self) -> impl Iterator<Item = Link> {
         self.cut.iter().copied()
     }
 
     /// The number of messages that a person has dropped.
-    pub fn dropped(&self) -> usize {
+    pub(crate) fn dropped(&self) -> usize {
         self.dropped
     }
 
     /// The violations that the world has found, the first of each kind, with their steps.
-    pub fn violations(&self) -> impl Iterator<Item = (&Violation, usize)> {
+    pub(crate) fn violations(&self) -> impl Iterator<Item = (&Violation, usize)> {
         self.world.violations().iter().zip(self.violated_at.iter().copied())
     }
 
     /// The number of entries since the request that waits at `site` was made.
-    pub fn passed(&self, site: SiteId) -> usize {
+    pub(crate) fn passed(&self, site: SiteId) -> usize {
         if self.world.is_waiting(site) {
             self.world.entries().len() - self.hosts[site.index()].asked_at
         } else {
@@ -160,7 +160,7 @@ impl<A: Algorithm> Playback<A> {
     }
 
     /// Whether a site waits, nobody is inside, and nothing is due that could change it: no message, timer or news.
-    pub fn is_stuck(&self) -> bool {
+    pub(crate) fn is_stuck(&self) -> bool {
         let news = |due| matches!(due, Due::Wake(_) | Due::Tell { .. } | Due::Arrive { .. });
         SiteId::all(self.hosts.len()).any(|site| self.world.is_waiting(site))
             && self.world.inside().is_empty()
@@ -168,13 +168,13 @@ impl<A: Algorithm> Playback<A> {
     }
 
     /// Takes the lines of the last steps.
-    pub fn take_lines(&mut self) -> Vec<PlaybackLine<A::Message>> {
+    pub(crate) fn take_lines(&mut self) -> Vec<PlaybackLine<A::Message>> {
         std::mem::take(&mut self.lines)
     }
 
     /// Takes the next step: the act of a person at this step, or else the event that is due. Returns whether there was
     /// one.
-    pub fn advance(&mut self) -> Result<bool, ActError> {
+    pub(crate) fn advance(&mut self) -> Result<bool, ActError> {
         let setup = Arc::clone(&self.setup);
         if let Some(act) = setup.acts.at(self.steps) {
             if setup.load == LoadPattern::ByHand {

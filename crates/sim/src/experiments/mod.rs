@@ -125,7 +125,7 @@ pub struct Curve {
 
 impl ComparisonRow {
     /// A row for a value that the paper states, compared within `tolerance` (relative).
-    pub fn compared(
+    pub(crate) fn compared(
         label: impl Into<String>,
         quantity: &str,
         published: f64,
@@ -146,7 +146,7 @@ impl ComparisonRow {
     }
 
     /// A row for a bound or a statement in words, which holds or does not.
-    pub fn stated(
+    pub(crate) fn stated(
         label: impl Into<String>,
         quantity: &str,
         published: impl Into<String>,
@@ -166,7 +166,7 @@ impl ComparisonRow {
     }
 
     /// A row for a value of ours without a published one.
-    pub fn shown(label: impl Into<String>, quantity: &str, (measured, ci95): Measured) -> Self {
+    pub(crate) fn shown(label: impl Into<String>, quantity: &str, (measured, ci95): Measured) -> Self {
         ComparisonRow {
             label: label.into(),
             quantity: quantity.to_owned(),
