@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use meshlock_cluster::names::LockName;
-use meshlock_cluster::node::LockQueue;
+use meshlock_cluster::report::LockQueue;
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::Time;
 use meshlock_system::now;
