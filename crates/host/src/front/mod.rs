@@ -7,7 +7,7 @@
 //! ```
 //!
 //! So a rule, a limit or a mode that is added here applies everywhere. Every request needs an [`Admitted`] caller, and only
-//! [`Front::admit`] and, for a connection, [`Front::greet`] create one for a caller that came over a network.
+//! [`Front::admit`] and, for a connection, `Front::greet` create one for a caller that came over a network.
 
 mod acquire;
 mod permits;
