@@ -38,9 +38,11 @@ impl User {
         self.dir.path().join(name)
     }
 
-    /// Returns a command with this user's environment.
+    /// Returns a command with this user's environment. Signals that whoever runs the tests ignores (`nohup cargo test &`) are not ignored
+    /// by it.
     pub(crate) fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
+        let mut command = Command::new("env");
+        command.args(["--default-signal=HUP,INT,QUIT", program]);
         command.current_dir(self.dir.path()).env("XDG_RUNTIME_DIR", self.file("runtime"));
         command.env("XDG_STATE_HOME", self.file("state")).env("XDG_CONFIG_HOME", self.file("config"));
         // Whoever runs the tests may use a node of their own.
