@@ -53,7 +53,8 @@ pub struct Throughput {
 pub struct Fairness {
     /// Jain's index over the sites' entries: 1 if all sites had the same number.
     pub jain: f64,
-    /// The number of entries that overtook a request with an earlier timestamp; `None` if there were too many sites to measure it.
+    /// The number of entries that overtook a request with an earlier timestamp of the host's Lamport clock; `None` if there were too
+    /// many sites to measure it. An algorithm that orders requests by timestamps of its own may overtake by this measure.
     pub overtakes: Option<u64>,
     /// The largest number of later requests that entered while one waited.
     pub max_bypass: Option<u64>,

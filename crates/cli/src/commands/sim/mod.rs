@@ -140,7 +140,7 @@ fn print(spec: &Spec, report: &Report, wall: f64, out: &mut dyn Write) -> anyhow
     let counted = |count: Option<u64>| count.map_or("not measured".to_owned(), |count| count.to_string());
     writeln!(
         out,
-        "fairness: Jain's index {:.4}; entries that overtook an earlier timestamp: {}; longest bypass: {}",
+        "fairness: Jain's index {:.4}; entries that overtook a request that is earlier by the host's Lamport clock: {}; longest bypass: {}",
         fairness.jain,
         counted(fairness.overtakes),
         counted(fairness.max_bypass)
