@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::Path;
 
 use comfy_table::{ContentArrangement, Table, TableComponent, presets};
+use ratatui::crossterm::terminal;
 use serde::Serialize;
 
 /// How a subcommand ended, if no error prevented it from running.
@@ -40,10 +41,19 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// Returns an empty table with these column heads, in the style of this program.
+/// Returns an empty table with these column heads, in the style of this program. On a terminal it is not wider than the terminal:
+/// long cells are wrapped. Elsewhere every row is one line, for other programs.
 pub(crate) fn table(heads: &[&str]) -> Table {
+    let on_terminal = io::stdout().is_terminal().then(terminal::size).and_then(Result::ok);
+    table_of_width(heads, on_terminal.map(|(columns, _)| columns))
+}
+
+fn table_of_width(heads: &[&str], width: Option<u16>) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+    if let Some(width) = width {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
     table.remove_style(TableComponent::HorizontalLines).remove_style(TableComponent::MiddleIntersections);
     table.set_header(heads.to_vec());
     table
@@ -94,4 +104,20 @@ pub(crate) fn json(out: &mut dyn Write, value: &impl Serialize) -> anyhow::Resul
     serde_json::to_writer_pretty(&mut *out, value)?;
     writeln!(out)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_as_wide_as_the_terminal_and_elsewhere_as_wide_as_its_cells() {
+        let widest = |width| {
+            let mut table = table_of_width(&["id", "what"], width);
+            table.add_row(["one", &"a long sentence about one thing ".repeat(8)]);
+            table.lines().map(|line| line.chars().count()).max()
+        };
+        assert!(widest(Some(60)) <= Some(60) && widest(Some(60)) > Some(40));
+        assert!(widest(None) > Some(200));
+    }
 }
