@@ -4,6 +4,7 @@ mod cli;
 mod cluster_watch;
 mod commands;
 mod embedded;
+mod interrupt;
 mod jobs;
 mod location;
 mod output;

@@ -3,7 +3,8 @@
 use std::io::Read;
 use std::process::{Command, Output, Stdio};
 
-use meshlock_testing::{BoundedChild, BoundedCommand, until_readable};
+use meshlock_testing::{BoundedChild, BoundedCommand, eventually, until_readable};
+use rustix::process::{Pid, Signal, kill_process};
 
 fn meshlock(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
@@ -97,17 +98,50 @@ fn dst_passes_reports_what_it_exercised_and_records_a_seed() {
 }
 
 #[test]
+fn an_interrupted_run_of_seeds_shows_what_was_done() {
+    let command = &mut Command::new(env!("CARGO_BIN_EXE_meshlock"));
+    command.args(["dst", "--seeds", "0..100_000_000"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("meshlock starts");
+    let pid = Pid::from_child(&child).as_raw_nonzero();
+    // SIGINT is bit 1 of the mask. Before the command watches for it, it would just end the process.
+    eventually("SIGINT is watched for", || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a status");
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).expect("a mask");
+        u64::from_str_radix(blocked.trim(), 16).expect("a number") & 0b10 != 0
+    });
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let output = child.output_in_time();
+    assert_eq!(output.status.code(), Some(130));
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains(" seeds hold: ") && text.contains("of the 100000000 seeds"), "{text}");
+}
+
+#[test]
 fn an_erratum_is_shown_with_its_counterexample_and_a_check_of_its_repair() {
     let text = stdout(&meshlock(&["errata", "suzuki-kasami-step-b"]));
     assert!(text.starts_with("## suzuki-kasami-step-b") && text.contains("waits for ever"), "{text}");
-    let found = json(&["errata", "suzuki-kasami-step-b", "--json"]);
+    let anew = stdout(&meshlock(&["errata", "suzuki-kasami-step-b", "--verify"]));
+    assert!(text.starts_with(&anew), "what is recorded is what is found:\n{text}\n{anew}");
+    let recorded = json(&["errata", "suzuki-kasami-step-b", "--json"]);
+    let found = json(&["errata", "suzuki-kasami-step-b", "--verify", "--json"]);
+    assert_eq!((&recorded["verified"], &found["verified"]), (&false.into(), &true.into()));
+    assert_eq!((&recorded["verdict"], &recorded["steps"]), (&found["verdict"], &found["steps"]));
     assert_eq!(found["verdict"], "confirmed");
     let example = &found["counterexample"];
     assert_eq!(example["property"], "deadlock");
     assert_eq!(example["steps"], example["trace"].as_array().expect("a line a step").len());
     assert!(found["explored"].as_array().expect("runs").iter().all(|run| run["holds"] == true));
-    assert_eq!(json(&["errata", "sanders-d-misprint", "--json"])["verdict"], "confirmed");
-    assert_eq!(json(&["errata", "lamport-fifo-not-needed", "--json"])["verdict"], "refuted");
+    assert_eq!(json(&["errata", "sanders-d-misprint", "--verify", "--json"])["verdict"], "confirmed");
+    assert_eq!(json(&["errata", "lamport-fifo-not-needed", "--verify", "--json"])["verdict"], "refuted");
+}
+
+#[test]
+fn the_list_of_errata_shows_the_recorded_verdicts_without_exploring() {
+    let list = json(&["errata", "--json"]);
+    let list = list.as_array().expect("a list");
+    assert!(list.len() > 30 && list.iter().all(|erratum| erratum["verified"] == false), "{list:?}");
+    let text = stdout(&meshlock(&["errata"]));
+    assert!(text.contains("lodha-not-live") && text.contains("meshlock errata --verify"), "{text}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `meshlock dst`: deterministic simulation tests of whole clusters under faults, one cluster per seed.
 
+use std::fmt;
 use std::io::Write;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,11 +10,12 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use comfy_table::CellAlignment;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use meshlock_cluster_sim::{Coverage, RunOptions, SeedReport, fault_kinds, fewest_faults, run as run_seed};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use crate::interrupt::Interrupt;
 use crate::output::{self, CommandOutcome, UsageError};
 
 /// How many seeds run before the command checks whether one has failed.
@@ -54,6 +56,9 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
 #[derive(Debug, Default, Serialize)]
 struct Summary {
     seeds: u64,
+    /// Number of seeds that were to run, if the user interrupted the command before all of them had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asked: Option<u64>,
     events: u64,
     node_seconds: u64,
     seconds: f64,
@@ -101,16 +106,22 @@ struct Failure {
 }
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
-    let summary = match arguments.one {
-        Some(seed) => run_one(seed, arguments)?,
-        None => run_all(arguments.seeds.clone()),
+    let (summary, interrupted) = if let Some(seed) = arguments.one {
+        (run_one(seed, arguments)?, None)
+    } else {
+        let interrupt = Interrupt::watch()?;
+        (run_all(arguments.seeds.clone(), &interrupt), interrupt.signal())
     };
     if arguments.json {
         output::json(out, &summary)?;
     } else {
         print(&summary, out)?;
     }
-    Ok(if summary.failure.is_some() { CommandOutcome::Refuted } else { CommandOutcome::Done })
+    Ok(match interrupted {
+        _ if summary.failure.is_some() => CommandOutcome::Refuted,
+        Some(signal) => CommandOutcome::Exit(signal.exit_code()),
+        None => CommandOutcome::Done,
+    })
 }
 
 /// The result of a seed: its report, unless it panicked, and the violation, if there was one.
@@ -157,19 +168,19 @@ fn failure(seed: u64, violation: String, faults: usize, of: usize) -> Failure {
     Failure { seed, violation, faults, of, reproduce }
 }
 
-/// Runs seeds on all cores until all are done or one has failed, and then shrinks the failure.
-fn run_all(seeds: Range<u64>) -> Summary {
+/// Runs seeds on all cores until all are done, one has failed or the user interrupts, and then shrinks the failure.
+fn run_all(seeds: Range<u64>, interrupt: &Interrupt) -> Summary {
     let started = Instant::now();
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {per_sec}, {eta} left");
-    let bar = ProgressBar::new(seeds.end - seeds.start)
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let asked = seeds.end - seeds.start;
+    let bar = progress_bar(asked);
     let mut tally = SeedTally::default();
     let mut from = seeds.start;
     let mut failed = None;
-    while from < seeds.end && failed.is_none() {
+    while from < seeds.end && failed.is_none() && interrupt.signal().is_none() {
         let to = seeds.end.min(from + AT_ONCE);
         let reports: Vec<(u64, Attempt)> = (from..to)
             .into_par_iter()
+            .filter(|_| interrupt.signal().is_none())
             .map(|seed| {
                 let report = attempt(seed, &RunOptions::default());
                 bar.inc(1);
@@ -189,7 +200,17 @@ fn run_all(seeds: Range<u64>) -> Summary {
         let run = |faults| attempt(seed, &RunOptions { faults: Some(faults), ..RunOptions::default() });
         shrink(seed, violation, run)
     });
-    tally.summary(started, failure)
+    let interrupted = interrupt.signal().is_some();
+    Summary { asked: interrupted.then_some(asked), ..tally.summary(started, failure) }
+}
+
+fn progress_bar(seeds: u64) -> ProgressBar {
+    let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
+        let _ = write!(out, "{:.0} seeds/s", state.per_sec());
+    };
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {rate}, {eta} left");
+    let style = style.map_or_else(|_| ProgressStyle::default_bar(), |style| style.with_key("rate", rate));
+    ProgressBar::new(seeds).with_style(style)
 }
 
 /// Finds the fewest faults with which the seed still fails; `run` runs the seed with that many.
@@ -233,6 +254,7 @@ impl SeedTally {
         let seconds = started.elapsed().as_secs_f64();
         Summary {
             seeds: self.seeds,
+            asked: None,
             events: self.events,
             node_seconds: self.node_micros / 1_000_000,
             seconds,
@@ -264,6 +286,9 @@ fn print(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
         out,
         "{seeds} seeds hold{but}: {events} events, {node_seconds} simulated node-seconds, {seconds:.1} s, {seeds_per_second:.0} seeds/s"
     )?;
+    if let Some(asked) = summary.asked {
+        writeln!(out, "interrupted: this is what was done of the {asked} seeds that were asked for")?;
+    }
     if let Some(slowest @ Slowest { seed, seconds, allowed }) = summary.slowest {
         let percent = slowest.part() * 100.0;
         writeln!(
