@@ -21,7 +21,7 @@ impl World {
                 self.machines[machine].installed = Some(view.epoch);
                 self.agreement.on_installed(machine, &view, self.now)?;
                 self.leases.on_installed(&view, self.now)?;
-                self.on_newest(view);
+                self.on_newest(view)?;
             }
             Note::Opened(_) => self.coverage.record(Occurrence::ViewOpened),
             Note::Excluded { .. } => self.coverage.record(Occurrence::Excluded),
@@ -53,10 +53,11 @@ impl World {
     }
 
     /// Records a view that nobody had installed before: its rules, and the members that have joined.
-    fn on_newest(&mut self, view: View) {
+    fn on_newest(&mut self, view: View) -> CheckResult {
         if view.epoch <= self.newest.epoch {
-            return;
+            return Ok(());
         }
+        self.steps.on_view(&self.newest, &view, self.now)?;
         if let Ok(rules) = Rules::new(view.rules.clone()) {
             self.rules.insert(view.epoch, rules);
         }
@@ -70,6 +71,7 @@ impl World {
             }
         }
         self.newest = view;
+        Ok(())
     }
 
     /// Handles a node's answer to a client: it is checked now, and the client receives it a little later.
@@ -126,6 +128,7 @@ impl World {
         match *tell {
             LockEvent::Granted { request, fence, slot, lease_end, .. } => {
                 self.coverage.record(Occurrence::Granted);
+                self.steps.on_granted();
                 // One step may grant and then install another view: the view that the node reported before counts.
                 let Asked { lock, session, .. } =
                     self.asked.get(&request).cloned().expect("only what was asked for is granted");

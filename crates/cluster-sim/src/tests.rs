@@ -68,6 +68,16 @@ fn two_thousand_seeds_hold_and_exercise_everything_that_can_happen() {
 }
 
 #[test]
+fn a_full_site_whose_locks_others_use_does_not_change_views_in_circles() {
+    // Everyone waits for locks that are in use at other sites when the view opens, and the tables are full with them. It is rare: none
+    // of the first thousands of seeds has it.
+    let options = RunOptions { faults: Some(1), ..RunOptions::default() };
+    assert_eq!(run(7_011_995, &options).violation, None);
+    let broken = mutant::with(Mutant::RoomAskedForAtOnce, || run(7_011_995, &options).violation);
+    assert_eq!(broken.map(|broken| broken.property), Some("steps"));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_events_twice_and_another_one_others() {
     let mut hashes = std::collections::BTreeSet::new();
     for seed in 0..50 {
@@ -129,7 +139,8 @@ fn every_mutant_is_caught_by_the_property_that_it_breaks() {
     for (mutant, property) in BREAKS {
         assert!(caught(mutant, property, 2000).is_some(), "{mutant:?} never broke {property}");
     }
-    for mutant in Mutant::ALL {
+    // The seed of this one has a test of its own.
+    for mutant in Mutant::ALL.into_iter().filter(|mutant| *mutant != Mutant::RoomAskedForAtOnce) {
         assert!(BREAKS.iter().any(|(listed, _)| *listed == mutant), "{mutant:?} breaks nothing");
     }
 }

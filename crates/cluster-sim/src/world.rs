@@ -19,6 +19,7 @@ use super::properties::exclusion::Exclusion;
 use super::properties::fences::Fences;
 use super::properties::leases::Leases;
 use super::properties::starvation::Bound;
+use super::properties::steps::Steps;
 use super::properties::updates::Updates;
 use super::settings::{SeedSettings, site};
 use super::trace::Trace;
@@ -51,6 +52,7 @@ pub(super) struct World {
     pub(super) trace: Trace,
     pub(super) calm: bool,
     pub(super) bound: Bound,
+    pub(super) steps: Steps,
     pub(super) last_session: u64,
     pub(super) last_request: u64,
     pub(super) asked: BTreeMap<Request, Asked>,
@@ -89,6 +91,7 @@ impl World {
             trace: Trace::new(options.trace),
             calm: false,
             bound: Bound::new(&settings),
+            steps: Steps::new(&settings),
             last_session: 0,
             last_request: 0,
             asked: BTreeMap::new(),
@@ -166,11 +169,12 @@ impl World {
         Some(*machine).filter(|machine| self.machines[*machine].paused_until.is_some())
     }
 
-    fn note_event(&mut self, event: &Event) {
+    fn note_event(&mut self, event: &Event) -> CheckResult {
         self.events += 1;
         self.now.hash(&mut self.hash);
         event.mix(&mut self.hash);
         self.trace.event(self.now, event);
+        self.steps.on_event(self.now)
     }
 
     /// Continues a paused machine, unless its pause was lengthened meanwhile.
@@ -186,7 +190,7 @@ impl World {
     }
 
     fn handle(&mut self, event: Event) -> CheckResult {
-        self.note_event(&event);
+        self.note_event(&event)?;
         match event {
             Event::Resume(machine) => self.resume(machine),
             Event::Start(machine) => self.start(machine),

@@ -48,12 +48,14 @@ pub enum Mutant {
     OwnTerms,
     /// A lock that is broken is free before the holder's time to stop is over.
     BrokenIsFreeAtOnce,
+    /// A site that is full asks for a fresh view in every view, however short the last one was.
+    RoomAskedForAtOnce,
 }
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 20] = [
+    pub const ALL: [Mutant; 21] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -74,6 +76,7 @@ impl Mutant {
         Mutant::PastForgotten,
         Mutant::OwnTerms,
         Mutant::BrokenIsFreeAtOnce,
+        Mutant::RoomAskedForAtOnce,
     ];
 }
 

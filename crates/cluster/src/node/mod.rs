@@ -208,8 +208,9 @@ impl Node {
             Input::Persisted(token) => self.on_persisted(token, out),
             Input::Call(call) => self.on_call(call, out),
         }
-        if self.told_stale != Some(self.view.epoch) && self.table.wants_fresh_view() {
+        if self.told_stale != Some(self.view.epoch) && self.table.wants_fresh_view(self.now) {
             self.told_stale = Some(self.view.epoch);
+            self.table.on_fresh_view_asked(self.now);
             self.reach_out(out);
         }
         self.lead_if_due(out);

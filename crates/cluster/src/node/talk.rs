@@ -38,7 +38,7 @@ impl Node {
             // it, and it asks to join when there are rules that it knows.
         } else if is_member {
             let unreachable = self.links.unreachable(self.now).cloned().collect();
-            let (leased, drained) = (self.lease.is_valid(self.now), self.table.wants_fresh_view());
+            let (leased, drained) = (self.lease.is_valid(self.now), self.table.wants_fresh_view(self.now));
             let renewal = self.lease.renew(leader.clone(), self.now);
             let renew = Content::Renew { renewal, epoch, unreachable, leased, drained };
             self.send(leader, renew, out);

@@ -34,6 +34,7 @@ impl LockTable {
         self.local_view = None;
         self.tally.views_installed += 1;
         self.draining = false;
+        self.room.on_view_ended();
         self.alarms.retain(|(_, alarm)| !matches!(alarm, TableAlarm::Timer(..)));
         self.locks.retain(|_, lock| {
             lock.machines = Machines::Stopped;

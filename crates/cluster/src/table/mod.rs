@@ -18,6 +18,7 @@ mod lock;
 mod losing;
 mod refusal;
 mod report;
+mod room;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ use meshlock_protocol::Epoch;
 use meshlock_protocol::registry::{AnyOutbox, SiteCall};
 
 use crate::cause::CauseOrigin;
+use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName};
 use crate::time::{Span, Time};
 pub use census::{Census, Holding};
@@ -41,6 +43,7 @@ pub use refusal::{LossReason, RequestRefusal};
 pub use report::{
     Counts, HeldLock, HolderReport, LockInUse, LockReport, MAX_LISTED, Machinery, WaiterReport,
 };
+use room::{Progress, RoomRequests};
 pub use tally::{AcquireOutcome, MessageCounts, ServedBy, TableTally};
 pub use trace::TraceWatch;
 pub(crate) use trace::{StepKind, TableStep};
@@ -86,6 +89,7 @@ pub struct LockTable {
     draining: bool,
     /// The number of locks when the view opened.
     opened_with: usize,
+    room: RoomRequests,
     /// The watches that receive a trace: mostly none.
     watches: Vec<TraceWatch>,
 }
@@ -106,6 +110,7 @@ impl LockTable {
             origin: CauseOrigin::default(),
             draining: false,
             opened_with: 0,
+            room: RoomRequests::new(table_config.max_locks),
             watches: Vec::new(),
         }
     }
@@ -272,8 +277,20 @@ impl LockTable {
     }
 
     /// Returns whether the same members should start a fresh view: a lock could run again, or room would be made.
-    pub(crate) fn wants_fresh_view(&self) -> bool {
-        self.local_view.is_some() && (self.is_crowded() || self.has_drained())
+    pub(crate) fn wants_fresh_view(&self, now: Time) -> bool {
+        self.local_view.is_some() && (self.asks_for_room(now) || self.has_drained())
+    }
+
+    /// Records that the leader is asked for a fresh view.
+    pub(crate) fn on_fresh_view_asked(&mut self, now: Time) {
+        if self.asks_for_room(now) {
+            self.room.on_asked(Progress { now, granted: self.granted() });
+        }
+    }
+
+    fn asks_for_room(&self, now: Time) -> bool {
+        let may_ask = || self.room.may_ask(Progress { now, granted: self.granted() });
+        self.is_crowded() && (may_ask() || mutant::is_on(Mutant::RoomAskedForAtOnce))
     }
 
     /// Handles everything that is due: deadlines, machines' timers, the end of the time to stop after a loss.

@@ -1,0 +1,129 @@
+//! When a full table may ask for a fresh view, which drops idle locks.
+//!
+//! A fresh view costs every member a census, and helps only if the locks that it drops stay unused. A table whose locks are in use
+//! at other sites is as full in the next view as in this one, and would ask again and again. So a site that has asked asks again
+//! only after it has granted many locks, which pay for the view, or after a pause, which is twice as long each time until the site
+//! has not needed room for a while.
+
+use crate::time::{Span, Time};
+
+/// The first pause between two requests for a fresh view.
+const MIN_PAUSE: Span = Span::from_millis(1000);
+
+/// The longest pause between two requests for a fresh view.
+const MAX_PAUSE: Span = Span::from_millis(64_000);
+
+/// A site that has not asked for this many pauses begins with the shortest pause again.
+const PAUSES_TO_FORGET: u64 = 4;
+
+/// The time, and how many locks this site has granted by then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    pub(super) now: Time,
+    pub(super) granted: u64,
+}
+
+/// When this site may ask for a fresh view to make room.
+#[derive(Clone, Debug)]
+pub(super) struct RoomRequests {
+    last: Option<Progress>,
+    pause: Span,
+    /// Number of grants that pay for a fresh view.
+    paid_by: u64,
+    /// Whether it has asked in the view that is open.
+    asked: bool,
+}
+
+impl RoomRequests {
+    /// Returns the state of a site that keeps at most `max_locks` locks and has not asked yet.
+    pub(super) fn new(max_locks: usize) -> Self {
+        let paid_by = u64::try_from(max_locks / 4).unwrap_or(u64::MAX).max(1);
+        RoomRequests { last: None, pause: Span::default(), paid_by, asked: false }
+    }
+
+    /// Returns whether the site asks now, or has asked in this view.
+    pub(super) fn may_ask(&self, at: Progress) -> bool {
+        let is_new =
+            |last: Progress| at.granted - last.granted >= self.paid_by || at.now >= last.now + self.pause;
+        self.asked || self.last.is_none_or(is_new)
+    }
+
+    /// Records that the site asks for a fresh view.
+    pub(super) fn on_asked(&mut self, at: Progress) {
+        if self.asked {
+            return;
+        }
+        let recently = |last: Progress| at.now < last.now + self.pause.times(PAUSES_TO_FORGET);
+        let recently = self.last.is_some_and(recently);
+        self.pause = if recently { self.pause.times(2).min(MAX_PAUSE) } else { MIN_PAUSE };
+        self.last = Some(at);
+        self.asked = true;
+    }
+
+    /// Records that the view has ended.
+    pub(super) fn on_view_ended(&mut self) {
+        self.asked = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Progress {
+        Progress { now: Time::ZERO + Span::from_millis(millis), granted: 0 }
+    }
+
+    /// Returns when a site asks that is crowded in every view.
+    fn asks_until(end: u64) -> Vec<u64> {
+        let mut room = RoomRequests::new(40);
+        let mut asks = Vec::new();
+        for now in (0..end).step_by(100) {
+            if room.may_ask(at(now)) {
+                room.on_asked(at(now));
+                asks.push(now);
+                room.on_view_ended();
+            }
+        }
+        asks
+    }
+
+    #[test]
+    fn a_site_that_is_always_crowded_asks_less_and_less_often() {
+        assert_eq!(asks_until(20_000), [0, 1_000, 3_000, 7_000, 15_000]);
+        let asks = asks_until(1_000_000);
+        let pauses: Vec<u64> = asks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(pauses.last(), Some(&64_000));
+    }
+
+    #[test]
+    fn a_site_that_grants_many_locks_need_not_wait() {
+        let mut room = RoomRequests::new(40);
+        room.on_asked(at(0));
+        room.on_view_ended();
+        assert!(!room.may_ask(Progress { granted: 9, ..at(1) }));
+        assert!(room.may_ask(Progress { granted: 10, ..at(1) }));
+    }
+
+    #[test]
+    fn within_one_view_it_goes_on_asking_until_it_is_heard() {
+        let mut room = RoomRequests::new(40);
+        room.on_asked(at(0));
+        assert!(room.may_ask(at(1)), "its renewals repeat the request");
+        room.on_view_ended();
+        assert!(!room.may_ask(at(999)) && room.may_ask(at(1_000)));
+    }
+
+    #[test]
+    fn after_a_quiet_time_it_begins_with_the_shortest_pause_again() {
+        let mut room = RoomRequests::new(40);
+        for now in [0, 1_000, 3_000] {
+            room.on_asked(at(now));
+            room.on_view_ended();
+        }
+        assert!(!room.may_ask(at(6_999)), "the third pause has four seconds");
+        room.on_asked(at(30_000));
+        room.on_view_ended();
+        assert!(!room.may_ask(at(30_999)) && room.may_ask(at(31_000)));
+    }
+}
