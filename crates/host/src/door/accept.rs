@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use meshlock_cluster::time::Span;
+use meshlock_system::ProcessOwner;
 use meshlock_tls::Security;
+use tokio::net::unix::UCred;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::connected_client::ConnectedClient;
@@ -126,11 +128,15 @@ pub fn serve(
                 }
             };
             let Some(connection) = connections.enter() else { continue };
-            let owner = stream.peer_cred().ok().map(|credentials| credentials.uid());
+            let peer = stream.peer_cred().ok();
+            let peer = ProcessOwner {
+                process: peer.as_ref().and_then(UCred::pid),
+                user: peer.as_ref().map(UCred::uid),
+            };
             let channel = Channel::new(Stream::Unix(stream), None);
             let front = front.clone();
             tokio::spawn(async move {
-                ConnectedClient::talk(front, channel, Door::Local { owner }).await;
+                ConnectedClient::talk(front, channel, Door::Local { peer }).await;
                 drop(connection);
             });
         }

@@ -8,7 +8,7 @@ use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::node::ClientAnswer;
 use meshlock_cluster::table::{LockEvent, Session};
 use meshlock_cluster::time::{Span, Time};
-use meshlock_system::{ProcessGroup, now};
+use meshlock_system::{ProcessTree, now};
 use meshlock_wire::clients::{
     Contact, MAX_OPEN, RefusalKind, Tag, ToClient, ToNode, VERSIONS, common_version, put_to_client,
     take_to_node,
@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use tokio::time::timeout;
 
 use super::asked::OpenRequest;
-use super::group::until_gone;
+use super::guarded::until_gone;
 use super::presence::{Door, Gone, certified, is_maybe_hello};
 use crate::channel::Channel;
 use crate::engine::Listener;
@@ -42,7 +42,9 @@ pub(super) struct ConnectedClient {
     /// Whether it has ever started a watch.
     pub(super) watches: AtomicBool,
     /// The processes to kill when a lock is lost and the client has gone.
-    pub(super) group: Mutex<Option<ProcessGroup>>,
+    pub(super) tree: Mutex<Option<ProcessTree>>,
+    /// Whether it has ever asked for a lock.
+    pub(super) has_asked: AtomicBool,
 }
 
 /// What is known of a client once it has said hello.
@@ -78,7 +80,8 @@ impl ConnectedClient {
             last_message: AtomicU64::new(opened.micros()),
             open: Mutex::default(),
             watches: AtomicBool::new(false),
-            group: Mutex::default(),
+            tree: Mutex::default(),
+            has_asked: AtomicBool::new(false),
         });
         // The connection is closed last: its end tells the client that everything is released.
         let _closing = CloseOnDrop(client.clone());
@@ -95,10 +98,10 @@ impl ConnectedClient {
             client.channel.close();
             tokio::time::sleep(client.relies_for()).await;
         }
-        // A copy, so that the group can still be killed if the lock is lost meanwhile.
-        let group = *client.group.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(group) = group {
-            until_gone(group).await;
+        // A copy, so that the processes can still be killed if the lock is lost meanwhile.
+        let tree = *client.tree.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tree) = tree {
+            until_gone(tree).await;
         }
         client.end_session(gone);
     }

@@ -8,7 +8,7 @@ mod accept;
 mod asked;
 mod connected_client;
 mod convert;
-mod group;
+mod guarded;
 mod presence;
 #[cfg(test)]
 mod tests;

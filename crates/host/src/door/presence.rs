@@ -13,7 +13,7 @@ use std::time::Duration;
 use meshlock_cluster::access::Principal;
 use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::time::{Span, Time};
-use meshlock_system::{ProcessGroup, now};
+use meshlock_system::{ProcessOwner, ProcessTree, now};
 use meshlock_tls::TlsError;
 use meshlock_wire::clients::RefusalKind;
 
@@ -30,8 +30,8 @@ const MAX_HELLO_BYTES: u32 = 1024;
 
 /// How a client is connected.
 pub(super) enum Door {
-    /// On this machine, as this user.
-    Local { owner: Option<u32> },
+    /// On this machine.
+    Local { peer: ProcessOwner },
     /// Over a network. The session ends after this much silence.
     Network { address: SocketAddr, silence: Span, slot: Mutex<Option<PendingSlot>> },
 }
@@ -123,21 +123,28 @@ impl ConnectedClient {
     /// Returns the client's origin for the gate.
     pub(super) fn origin(&self) -> CallerOrigin {
         match &self.door {
-            Door::Local { owner } => CallerOrigin::Socket { user: *owner },
+            Door::Local { peer } => CallerOrigin::Socket { user: peer.user },
             Door::Network { address, .. } => CallerOrigin::Network(*address),
         }
     }
 
-    pub(super) fn guard(&self, group: i32) {
-        let group = match &self.door {
-            Door::Local { owner } => ProcessGroup::of(group, *owner),
-            Door::Network { .. } => Err(io::Error::other(
-                "a process group of another machine cannot be ended from here; `meshlock run --node` does it there",
+    /// Takes charge of a client's processes. The first that it names, before it asks for a lock, is the one above all others; what it
+    /// names later must be below that. So nobody can use a session to have other processes ended.
+    pub(super) fn guard(&self, process: i32) {
+        let mut tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
+        let guarded = match (&self.door, &mut *tree) {
+            (Door::Network { .. }, _) => Err(io::Error::other(
+                "processes of another machine cannot be ended from here; `meshlock run --node` does it there",
             )),
+            (Door::Local { .. }, Some(tree)) => tree.add_group(process),
+            (Door::Local { .. }, None) if self.has_asked.load(Ordering::Relaxed) => {
+                Err(io::Error::other("a client names its processes before it asks for a lock"))
+            }
+            (Door::Local { peer }, none) => ProcessTree::below(process, *peer).map(|tree| *none = Some(tree)),
         };
-        match group {
-            Ok(group) => *self.group.lock().unwrap_or_else(PoisonError::into_inner) = Some(group),
-            Err(error) => self.refuse(0, RefusalKind::BadRequest, error),
+        drop(tree);
+        if let Err(error) = guarded {
+            self.refuse(0, RefusalKind::BadRequest, error);
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use meshlock_cluster::node::Config;
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::Span;
+use meshlock_system::ProcessOwner;
 use meshlock_testing::{async_test, in_time};
 use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -79,7 +80,12 @@ async fn locks_for_an_acquisition(
 fn an_acquisition_over_a_unix_socket_takes_the_nodes_lock_once() {
     async_test(async {
         let (here, there) = UnixStream::pair().unwrap();
-        let locks = locks_for_an_acquisition(Door::Local { owner: None }, Stream::Unix(here), there).await;
+        let locks = locks_for_an_acquisition(
+            Door::Local { peer: ProcessOwner::default() },
+            Stream::Unix(here),
+            there,
+        )
+        .await;
         assert_eq!(locks, 1);
     });
 }

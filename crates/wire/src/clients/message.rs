@@ -53,8 +53,10 @@ pub enum ToNode {
     Cancel(Tag),
     /// Releases a lock.
     Release(Tag),
-    /// Asks the node to kill this process group of its machine before a lock that the session loses can be granted to
-    /// another client, in case the client itself is gone. Refused over a network.
+    /// Asks the node to kill processes of its machine before a lock that the session loses can be granted to another
+    /// client, in case the client itself is gone. The first time, before the client asks for a lock, `group` is a child
+    /// of the client's process, and everything below that is meant; later it is a process group whose leader is below
+    /// it. All others are refused, and so is everything over a network.
     Guard { group: i32 },
     /// Asks who holds a lock and who waits for it.
     Queue { tag: Tag, lock: LockName },

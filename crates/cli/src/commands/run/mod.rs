@@ -2,22 +2,26 @@
 //!
 //! ```text
 //!  meshlock run ──connects──▶ node          the session: one socket
+//!       │ starts the supervisor, below which CMD's processes will be  (child, supervisor)
 //!       │ waits until the lock is granted  (waiting)
-//!       │ starts CMD as a process group of its own, which inherits the session's socket  (child, start)
+//!       │ has the supervisor start CMD as a process group of its own  (child, control, start)
 //!       │ passes signals on, watches the lease, ends CMD in time if the lock is lost  (holding)
 //!       ▼
 //!  CMD's exit code
 //! ```
 //!
-//! The lock is free when the last process closes the session's socket: if `meshlock` is killed, CMD and what it started
-//! still hold it. The node knows CMD's process group, and ends it if the lock is lost and `meshlock` is gone. If the node is
-//! on another machine, a [relay](meshlock_client) in a process of its own does that in the node's place.
+//! The lock is free when the last process closes the session's socket. The supervisor has it open, and ends after the last process
+//! below it: if `meshlock` is killed, CMD and what it started still hold the lock. The node knows the supervisor, and ends what is below
+//! it if the lock is lost and `meshlock` is gone. If the node is on another machine, a [relay](meshlock_client) in a process of its own
+//! does that in the node's place.
 
 mod child;
+mod control;
 mod events;
 mod holding;
 pub(crate) mod keeper;
 pub(crate) mod start;
+pub(crate) mod supervisor;
 mod terminal;
 mod waiting;
 
@@ -32,7 +36,7 @@ use meshlock_cluster::table::Wait;
 use crate::location::NodeFlags;
 use crate::output::{CommandOutcome, UsageError};
 use crate::settings::duration::HumanDuration;
-use child::Child;
+use child::{Child, WaitingSupervisor};
 use events::EventSource;
 pub(crate) use events::let_signals_through;
 use holding::Holding;
@@ -105,7 +109,9 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
         None => Wait::Forever,
     };
     let who = label(&command[0]);
-    let mut request = RunRequest::new(name.clone(), wait, *permits, node, who)?;
+    // Started first: it takes as long as finding the node and asking it, and the node must know it before it grants the lock.
+    let supervisor = WaitingSupervisor::start(name, command)?;
+    let mut request = RunRequest::new(name.clone(), wait, *permits, node, who, supervisor.id())?;
     // From here on signals are queued. Before, there was no process to pass them on to.
     let events = EventSource::begin()?;
     let held = match request.wait(&events)? {
@@ -129,7 +135,10 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
         }
         Waited::Interrupted(signal) => return Ok(CommandOutcome::Exit(code_of_signal(signal.as_raw()))),
     };
-    let child = Child::start(name, &held, command)?;
+    let child = match Child::start(supervisor, &held)? {
+        Ok(child) => child,
+        Err(code) => return Ok(CommandOutcome::Exit(code)),
+    };
     Holding::new(held.request, child, grace.map(HumanDuration::span)).hold(&events)
 }
 

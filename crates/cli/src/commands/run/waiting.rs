@@ -14,6 +14,8 @@ use super::events::{EventSource, WakeReason};
 use super::tell;
 use crate::embedded;
 use crate::location::{self, NodeFlags, NodeLocation};
+use meshlock_wire::clients::ToNode;
+
 use meshlock_client::{Connection, ConnectionError, NotGranted, PolledRequest, RequestState};
 
 /// After this time, a user at a terminal is told who holds the lock.
@@ -29,6 +31,8 @@ pub(super) struct RunRequest {
     location: Option<NodeLocation>,
     /// A connection that has not been used yet.
     connection: Option<Connection>,
+    /// The supervisor of CMD.
+    supervisor: i32,
     since: Time,
 }
 
@@ -63,6 +67,7 @@ impl RunRequest {
         permits: Option<u32>,
         node: &NodeFlags,
         who: ClientLabel,
+        supervisor: i32,
     ) -> anyhow::Result<Self> {
         let location = match node.find() {
             Ok(location) if location.as_socket().is_some_and(embedded::is_embedded) => None,
@@ -70,7 +75,9 @@ impl RunRequest {
             Err(error) if location::is_none(&error) => None,
             Err(error) => return Err(error),
         };
-        let mut request = RunRequest { lock, wait, permits, who, location, connection: None, since: now() };
+        let connection = None;
+        let mut request =
+            RunRequest { lock, wait, permits, who, location, connection, supervisor, since: now() };
         request.connection = Some(request.connect()?);
         Ok(request)
     }
@@ -100,12 +107,14 @@ impl RunRequest {
     }
 
     /// Waits for the answer of one node. Returns `None` if the node leaves its cluster.
-    fn wait_at(&self, connection: Connection, events: &EventSource) -> anyhow::Result<Option<Waited>> {
+    fn wait_at(&self, mut connection: Connection, events: &EventSource) -> anyhow::Result<Option<Waited>> {
+        // If this process is gone when the lock is lost, the node ends what is below the supervisor.
+        connection.send(&ToNode::Guard { group: self.supervisor })?;
         let wait = self.wait.after(now().since(self.since));
         let mut request = PolledRequest::send(connection, self.lock.clone(), wait, self.permits)?;
         let mut tell_at = std::io::stderr().is_terminal().then(|| self.since + TELL_AFTER);
         while *request.state() == RequestState::Waiting {
-            match events.wait(request.descriptor(), tell_at)? {
+            match events.wait(request.descriptor(), None, tell_at)? {
                 WakeReason::Time => {
                     tell_at = None;
                     request.ask_queue()?;
@@ -113,7 +122,7 @@ impl RunRequest {
                 WakeReason::Signal(signal) if ends_waiting(signal) => {
                     return Ok(Some(Waited::Interrupted(signal)));
                 }
-                WakeReason::Signal(_) => {}
+                WakeReason::Signal(_) | WakeReason::Child => {}
                 WakeReason::Node => {
                     request.on_readable()?;
                     if let Some(queue) = request.take_queue() {

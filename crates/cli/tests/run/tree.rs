@@ -1,0 +1,171 @@
+//! What is under the lock: all processes that the command has started, whatever they do to leave it.
+
+use std::fs;
+
+use meshlock_testing::{BoundedCommand, eventually, needs_program};
+use meshlock_wire::clients::{ToClient, ToNode};
+use rustix::process::Signal;
+
+use crate::network::Far;
+use crate::user::{CLOSE_ALL, Running, User, send, wait_for_end};
+
+/// A daemon as old books teach it: a session of its own, two forks, no descriptor of its parents. It writes its process id to the file
+/// `daemon` and ends when someone writes to the named pipe `gate`.
+fn daemon() -> String {
+    let inner =
+        format!("{CLOSE_ALL}; echo $$ > daemon.new; mv daemon.new daemon; read _ < gate; echo left >> trace");
+    let quoted = inner.replace('\'', r"'\''");
+    format!("(setsid setsid bash -c '{quoted}' </dev/null >/dev/null 2>&1 &)")
+}
+
+/// Starts a command that leaves a daemon behind and then does `then`. Returns it with the daemon's process.
+fn start(user: &User, arguments: &[&str], then: &str) -> (Running, i32) {
+    assert!(user.command("mkfifo").arg("gate").output_in_time().status.success());
+    let script = format!("{}; {then}", daemon());
+    let mut command = user.meshlock_run(arguments);
+    command.args(["--", "bash", "-c", &script]);
+    let running = Running::start(command);
+    eventually("the daemon is there", || user.file("daemon").exists());
+    (running, fs::read_to_string(user.file("daemon")).unwrap().trim().parse().unwrap())
+}
+
+/// Lets the daemon end.
+fn open_gate(user: &User) {
+    fs::write(user.file("gate"), "go\n").unwrap();
+}
+
+/// Returns a script that prints `both` if the process is still running.
+fn look_for(process: i32) -> String {
+    format!("if grep -q ') [^Z]' /proc/{process}/stat 2>/dev/null; then echo both; fi")
+}
+
+/// Returns the supervisor of a running `meshlock run`.
+fn supervisor_of(meshlock: i32) -> i32 {
+    let children = fs::read_to_string(format!("/proc/{meshlock}/task/{meshlock}/children")).unwrap();
+    let is_supervisor = |id: &&str| {
+        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains("supervise-held")
+    };
+    children.split_whitespace().find(is_supervisor).expect("it has a supervisor").parse().unwrap()
+}
+
+#[test]
+fn a_daemon_keeps_the_lock_when_the_command_has_ended() {
+    if !needs_program("bash") {
+        return;
+    }
+    let user = User::new();
+    let (mut running, daemon) = start(&user, &["x"], "exit 3");
+    assert_eq!(running.code(), Some(3), "the command itself has ended");
+    assert_eq!(user.code(&["x", "--try"], "true"), Some(75), "the daemon runs");
+    let mut second = user.start(&["x"], "cat trace");
+    user.wait_for_waiters("x", 1);
+    open_gate(&user);
+    assert_eq!((second.line().as_str(), second.code()), ("left", Some(0)));
+    wait_for_end(daemon);
+}
+
+#[test]
+fn a_daemon_has_ended_before_anyone_else_has_a_lock_that_is_lost() {
+    if !needs_program("bash") {
+        return;
+    }
+    // `meshlock run` is there, has ended, or was killed.
+    for (then, kill) in [("read _", false), ("exit 0", false), ("read _", true)] {
+        let user = User::new();
+        let (mut running, daemon) = start(&user, &["x"], then);
+        if kill {
+            running.signal(Signal::KILL);
+        }
+        if kill || then == "exit 0" {
+            running.end_status();
+        }
+        let mut second = user.start(&["x"], &look_for(daemon));
+        user.wait_for_waiters("x", 1);
+        user.break_lock("x");
+        assert_eq!((second.line().as_str(), second.code()), ("", Some(0)), "{then} {kill}: nobody is inside");
+        wait_for_end(daemon);
+    }
+}
+
+#[test]
+fn a_daemon_is_under_the_lock_of_a_remote_node_as_well() {
+    if !needs_program("bash") {
+        return;
+    }
+    let far = Far::new(true);
+    let (mut running, daemon) = start(&far.user, &far.arguments(&["x"]), "exit 3");
+    assert_eq!(running.code(), Some(3));
+    assert_eq!(far.code(&["x", "--wait", "3s"], "true"), Some(75), "longer than a silent session lasts");
+    let mut second = far.start(&["x"], &look_for(daemon));
+    eventually("the second waits", || far.command(&["queue", "x"]).1.matches(", client laptop").count() >= 2);
+    assert_eq!(far.command(&["break", "x", "--yes"]).0, Some(0));
+    assert_eq!((second.line().as_str(), second.code()), ("", Some(0)), "nobody else is inside");
+    wait_for_end(daemon);
+}
+
+#[test]
+fn when_meshlock_and_the_node_are_killed_the_supervisor_ends_the_command() {
+    if !needs_program("bash") {
+        return;
+    }
+    let user = User::new();
+    let (mut running, daemon) = start(&user, &["x"], "read _");
+    let (node, supervisor) = (user.node(), supervisor_of(running.id()));
+    running.signal(Signal::KILL);
+    running.end_status();
+    send(node, Signal::KILL);
+    wait_for_end(daemon);
+    wait_for_end(supervisor);
+    assert_eq!(running.line(), "", "nobody is left who could print");
+}
+
+#[test]
+fn when_the_supervisor_is_killed_the_command_is_ended() {
+    if !needs_program("bash") {
+        return;
+    }
+    let user = User::new();
+    let (mut running, daemon) = start(&user, &["x"], "read _");
+    send(supervisor_of(running.id()), Signal::KILL);
+    assert_eq!(running.code(), Some(128 + 9));
+    wait_for_end(daemon);
+    assert!(running.complaints().contains("the supervisor of CMD was killed"));
+    assert_eq!(user.code(&["x", "--wait", "3s"], "true"), Some(0), "the lock is free");
+}
+
+#[test]
+fn a_command_of_which_only_zombies_are_left_has_ended() {
+    let user = User::new();
+    // Its child ends at once, and `sleep` does not collect its status.
+    let mut running = user.start(&["x"], "true & echo in; exec sleep 600");
+    assert_eq!(running.line(), "in");
+    user.break_lock("x");
+    assert_eq!(running.code(), Some(76));
+    let said = running.complaints();
+    assert!(said.contains("the lock is lost") && !said.contains("could not be ended"), "{said}");
+}
+
+#[test]
+fn the_output_of_a_command_ends_with_those_who_have_it_open() {
+    if !needs_program("bash") {
+        return;
+    }
+    let user = User::new();
+    let (mut running, _) = start(&user, &["x"], "echo done");
+    assert_eq!((running.line().as_str(), running.next_line()), ("done", None), "the daemon has not got it");
+    open_gate(&user);
+}
+
+#[test]
+fn a_node_ends_no_processes_that_are_not_below_its_client() {
+    let user = User::new();
+    let mut running = user.start(&["x"], "echo $$; read _; exit 5");
+    let command: i32 = running.line().parse().unwrap();
+    for process in [command, user.node(), 1, 0, -1, i32::MIN] {
+        let refused = user.ask(&ToNode::Guard { group: process });
+        assert!(matches!(&refused, ToClient::Refused { tag: 0, .. }), "{process}: {refused:?}");
+    }
+    running.go_on();
+    assert_eq!(running.code(), Some(5));
+}
