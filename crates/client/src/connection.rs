@@ -37,6 +37,8 @@ pub struct Connection {
     /// The connection to a node on another machine, and its keeper.
     line: Option<OwnedFd>,
     keeper: Option<Keeper>,
+    /// Keeps the session while any process has it open, and is good for nothing else.
+    keep_alive: Option<OwnedFd>,
     site: SiteName,
     /// Received bytes that were not decoded yet.
     bytes: Vec<u8>,
@@ -74,16 +76,25 @@ impl Connection {
         let (address, security) = match endpoint {
             NodeEndpoint::Tcp { address, security } => (address, security),
             NodeEndpoint::Socket(path) => {
-                let stream = UnixStream::connect(path).map_err(|error| unreachable(endpoint, error))?;
-                return Connection::new(endpoint.clone(), stream).greet(version, who);
+                let failed = |error| unreachable(endpoint, error);
+                // Opened first, so that the node knows it before the session can end.
+                let keep_alive = match keeping {
+                    Keeping::Process(_) => Some(keeper::keep_alive(path).map_err(failed)?),
+                    Keeping::Thread => None,
+                };
+                let stream = UnixStream::connect(path).map_err(failed)?;
+                let mut connection = Connection::new(endpoint.clone(), stream);
+                connection.keep_alive = keep_alive;
+                return connection.greet(version, who);
             }
         };
         let node = keeper::connect(address).map_err(|error| unreachable(endpoint, error))?;
         let kept = keeper::keep(node, security, keeping);
-        let Kept { stream, line, keeper } =
+        let Kept { stream, line, keeper, keep_alive } =
             kept.map_err(|error| ConnectionError::Io { endpoint: endpoint.clone(), error })?;
         let mut connection = Connection::new(endpoint.clone(), stream);
         (connection.line, connection.keeper) = (Some(line), Some(keeper));
+        connection.keep_alive = keep_alive;
         let greeted = connection.greet(version, who);
         // The relay or the node refused, usually because of a certificate.
         if let Err(ConnectionError::Refused { endpoint, kind, why }) = greeted {
@@ -100,6 +111,7 @@ impl Connection {
             stream,
             line: None,
             keeper: None,
+            keep_alive: None,
             site,
             bytes: Vec::new(),
             clocks,
@@ -160,9 +172,15 @@ impl Connection {
     }
 
     /// Returns the descriptors that keep the session's locks while any process has them open: the socket, and the connection to a node on
-    /// another machine.
+    /// another machine. Everything can be asked over them, so they are only for processes that are trusted with the session.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         std::iter::once(self.stream.as_fd()).chain(self.line.as_ref().map(AsFd::as_fd))
+    }
+
+    /// Takes the descriptor that keeps the session while any process has it open, and over which nothing can be asked. There is one if the
+    /// session was opened for other processes ([`Keeping::Process`]).
+    pub fn take_keep_alive(&mut self) -> Option<OwnedFd> {
+        self.keep_alive.take()
     }
 
     /// Takes the connection to a node on another machine. As long as any process has it open, the node assumes that the client may still

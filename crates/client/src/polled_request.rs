@@ -97,9 +97,15 @@ impl PolledRequest {
         self.connection.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns the descriptors that keep the lock while any process has them open. There are none once the session is over.
+    /// Returns the descriptors that keep the lock while any process has them open, for processes that are trusted with the session. There
+    /// are none once the session is over.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.connection.iter().flat_map(Connection::descriptors)
+    }
+
+    /// Takes the descriptor that keeps the lock while any process has it open, and over which nothing can be asked.
+    pub fn take_keep_alive(&mut self) -> Option<OwnedFd> {
+        self.connection.as_mut().and_then(Connection::take_keep_alive)
     }
 
     /// Takes the connection to a node on another machine. As long as any process has it open, the node assumes that the client may still

@@ -45,6 +45,11 @@ impl Process {
         self.stat().is_some_and(ProcessStat::is_running)
     }
 
+    /// Returns the process that has started this one, or has inherited it.
+    pub fn parent(self) -> Option<Process> {
+        Process::find(self.stat()?.parent)
+    }
+
     /// Returns the process group that this process leads or has led, with that number; `None` if the number has been given away since.
     pub(crate) fn as_group(self) -> Option<Pid> {
         ProcessStat::of(self.id()).is_none_or(|stat| stat.started == self.started).then_some(self.pid)

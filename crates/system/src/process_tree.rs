@@ -18,7 +18,7 @@ const MAX_ROUNDS: usize = 50;
 const MAX_PROCESSES: usize = 100_000;
 
 /// A client that entrusts its processes to its node, as the kernel identifies it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessOwner {
     /// The client's own process, if the system says which it is.
     pub process: Option<i32>,

@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use meshlock_cluster::table::Wait;
 use meshlock_testing::{BoundedCommand, eventually, needs_program};
-use meshlock_wire::clients::{ToClient, ToNode};
+use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node};
 use rustix::process::Signal;
 
 use crate::network::Far;
@@ -155,6 +156,82 @@ fn the_output_of_a_command_ends_with_those_who_have_it_open() {
     let (mut running, _) = start(&user, &["x"], "echo done");
     assert_eq!((running.line().as_str(), running.next_line()), ("done", None), "the daemon has not got it");
     open_gate(&user);
+}
+
+#[test]
+fn nothing_can_be_asked_over_what_a_command_inherits() {
+    if !needs_program("bash") {
+        return;
+    }
+    let user = User::new();
+    let mut other = user.start(&["y"], "echo $$; read _; exit 5");
+    let command: i32 = other.line().parse().unwrap();
+    let mut bytes = Vec::new();
+    let hello = ToNode::Hello { version: VERSIONS.1, who: "thief".parse().unwrap() };
+    let lock = || "y".parse().unwrap();
+    let take = ToNode::Acquire { tag: 2, lock: "z".parse().unwrap(), wait: Wait::Forever, permits: None };
+    for message in [hello, ToNode::Guard { group: command }, take, ToNode::Break { tag: 1, lock: lock() }] {
+        put_to_node(&message, &mut bytes);
+    }
+    let text: String = bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+    // Every socket that it has, but for standard input and output.
+    let script = format!(
+        "for fd in /proc/$$/fd/*; do fd=${{fd##*/}}; if ((fd > 2)) && [[ $(readlink /proc/$$/fd/$fd) == socket:* ]]; then \
+         printf '{text}' >&$fd; echo wrote; head -c 1 <&$fd | wc -c; fi; done; echo end; read _"
+    );
+    let mut thief = Running::start(user.meshlock_run(&["x", "--", "bash", "-c", &script]));
+    let lines: Vec<String> = (0..3).map(|_| thief.line()).collect();
+    assert_eq!(lines, ["wrote", "0", "end"], "one connection, at the end of which is the node");
+    assert_eq!(user.code(&["z", "--try"], "true"), Some(0), "nothing was taken");
+    assert_eq!(user.code(&["x", "--try"], "true"), Some(75), "its own lock is still held");
+    other.go_on();
+    assert_eq!(other.code(), Some(5), "nobody else's lock was broken");
+    thief.go_on();
+    assert_eq!(thief.code(), Some(0));
+    assert_eq!(user.code(&["x", "--try"], "true"), Some(0));
+}
+
+#[test]
+fn a_process_keeps_the_lock_even_if_meshlock_and_the_supervisor_were_killed() {
+    let far = Far::new(true);
+    let user = User::new();
+    for (user, arguments) in [(&user, vec!["x"]), (&far.user, far.arguments(&["x"]))] {
+        let tree = "exec 3<&0; setsid sh -c 'echo in; read _ <&3; echo left >> trace' & wait";
+        let mut first = user.start(&arguments, tree);
+        assert_eq!(first.line(), "in");
+        let supervisor = supervisor_of(first.id());
+        // Stopped, so that it does not notice that the supervisor has ended.
+        first.signal(Signal::STOP);
+        send(supervisor, Signal::KILL);
+        first.signal(Signal::KILL);
+        first.end_status();
+        let again: Vec<&str> = arguments.iter().copied().chain(["--try"]).collect();
+        assert_eq!(user.code(&again, "true"), Some(75), "one of them runs");
+        let mut second = user.start(&arguments, "cat trace");
+        first.go_on();
+        assert_eq!((second.line().as_str(), second.code()), ("left", Some(0)));
+    }
+}
+
+#[test]
+fn a_command_that_would_wait_for_itself_is_refused() {
+    let user = User::new();
+    let meshlock = env!("CARGO_BIN_EXE_meshlock");
+    let nested = |outer: &[&str], inner: &str| {
+        let output =
+            user.run(outer, &format!("env -i XDG_STATE_HOME=$XDG_STATE_HOME {meshlock} run {inner} -- true"));
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for inner in ["x", "x --try", "x --wait 10s"] {
+        let (code, said) = nested(&["x"], inner);
+        assert_eq!(code, Some(64), "{inner}: {said}");
+        assert!(said.contains("already runs under the lock 'x' and would wait for itself"), "{said}");
+    }
+    assert_eq!(nested(&["x"], "y").0, Some(0), "another lock");
+    assert_eq!(nested(&["pool", "--permits", "2"], "pool --permits 2").0, Some(0), "another permit");
+    let inner = format!("pool --permits 2 -- {meshlock} run pool --permits 2");
+    let (code, said) = nested(&["pool", "--permits", "2"], &inner);
+    assert!(code == Some(64) && said.contains("already has all 2 permits of 'pool'"), "{code:?} {said}");
 }
 
 #[test]

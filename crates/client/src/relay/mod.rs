@@ -55,6 +55,8 @@ pub struct Relay {
     alarm: ClockAlarm,
     session: RelayedSession,
     tree: Option<ProcessTree>,
+    /// The other end of what keeps the session while any process has it open.
+    keep_alive: Option<UnixStream>,
     /// The process that started this one.
     parent: Option<Pid>,
     /// When the processes were last killed, so that they are not killed more often than needed.
@@ -96,6 +98,7 @@ impl Relay {
             alarm: ClockAlarm::new()?,
             session: RelayedSession::default(),
             tree: None,
+            keep_alive: None,
             parent: getppid(),
             last_kill: Time::ZERO,
             untold: 0,
@@ -105,6 +108,13 @@ impl Relay {
             to_client: Vec::new(),
             to_node,
         })
+    }
+
+    /// Keeps the session until no process has the other end of `keep_alive` open any more, or one has written to it.
+    pub fn kept_by(mut self, keep_alive: UnixStream) -> io::Result<Self> {
+        keep_alive.set_nonblocking(true)?;
+        self.keep_alive = Some(keep_alive);
+        Ok(self)
     }
 
     /// Runs until one side has gone and everything that follows from that is done.
@@ -299,7 +309,7 @@ impl Relay {
 
     /// Keeps the session of a client that has gone as long as its processes run, which may have closed the socket.
     fn outlast_tree(mut self) -> io::Result<()> {
-        while self.tree.is_some_and(|tree| !tree.is_gone()) {
+        while self.tree.is_some_and(|tree| !tree.is_gone()) || self.is_kept() {
             self.wait(false)?;
             if let Some(Gone::Node(_)) = self.keep_session()? {
                 return self.guard_alone();
@@ -309,6 +319,16 @@ impl Relay {
             }
         }
         self.end()
+    }
+
+    /// Whether a process keeps the session. Nothing can be asked over what it has open, and whoever writes to it is not counted any more.
+    fn is_kept(&mut self) -> bool {
+        let read = self.keep_alive.as_mut().map(|keep_alive| keep_alive.read(&mut [0]));
+        let is_kept = matches!(read, Some(Err(error)) if is_for_later(&error));
+        if !is_kept {
+            self.keep_alive = None;
+        }
+        is_kept
     }
 
     /// Tells the node that the session has ended, and waits until the node confirms it by closing the connection.

@@ -13,6 +13,7 @@ use tokio::net::unix::UCred;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::connected_client::ConnectedClient;
+use super::keep_alive::KeepAlives;
 use super::presence::Door;
 use crate::channel::{Channel, Stream};
 use crate::front::Front;
@@ -119,6 +120,7 @@ pub fn serve(
     let accepting = tasks.spawn(async move {
         let listener = UnixListener::from_std(listener).expect("within the node's runtime");
         let connections = Connections::new(changed);
+        let keep_alives = Arc::<KeepAlives>::default();
         loop {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
@@ -134,9 +136,9 @@ pub fn serve(
                 user: peer.as_ref().map(UCred::uid),
             };
             let channel = Channel::new(Stream::Unix(stream), None);
-            let front = front.clone();
+            let (front, door) = (front.clone(), Door::Local { peer, keep_alives: keep_alives.clone() });
             tokio::spawn(async move {
-                ConnectedClient::talk(front, channel, Door::Local { peer }).await;
+                ConnectedClient::talk(front, channel, door).await;
                 drop(connection);
             });
         }

@@ -161,6 +161,7 @@ async fn answer(
         | ToNode::Cancel(_)
         | ToNode::Release(_)
         | ToNode::Guard { .. }
+        | ToNode::KeepAlive
         | ToNode::Watch { .. } => {
             let (kind, why) = (RefusalKind::BadRequest, "this is no question".to_owned());
             ToClient::Refused { tag, kind, why }

@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use tokio::time::timeout;
 
 use super::asked::OpenRequest;
-use super::guarded::until_gone;
+use super::keep_alive::KeepAlive;
 use super::presence::{Door, Gone, certified, is_maybe_hello};
 use crate::channel::Channel;
 use crate::engine::Listener;
@@ -45,6 +45,8 @@ pub(super) struct ConnectedClient {
     pub(super) tree: Mutex<Option<ProcessTree>>,
     /// Whether it has ever asked for a lock.
     pub(super) has_asked: AtomicBool,
+    /// Set if the connection only keeps the sessions of its process open.
+    pub(super) keep_alive: OnceLock<KeepAlive>,
 }
 
 /// What is known of a client once it has said hello.
@@ -82,6 +84,7 @@ impl ConnectedClient {
             watches: AtomicBool::new(false),
             tree: Mutex::default(),
             has_asked: AtomicBool::new(false),
+            keep_alive: OnceLock::new(),
         });
         // The connection is closed last: its end tells the client that everything is released.
         let _closing = CloseOnDrop(client.clone());
@@ -98,11 +101,7 @@ impl ConnectedClient {
             client.channel.close();
             tokio::time::sleep(client.relies_for()).await;
         }
-        // A copy, so that the processes can still be killed if the lock is lost meanwhile.
-        let tree = *client.tree.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tree) = tree {
-            until_gone(tree).await;
-        }
+        client.until_processes_gone().await;
         client.end_session(gone);
     }
 
@@ -139,6 +138,12 @@ impl ConnectedClient {
                 self.log_end(Some(io::Error::other(why)));
                 return Gone::CutOff;
             }
+            if self.keep_alive.get().is_some() {
+                self.log_end(Some(io::Error::other(
+                    "nothing can be asked over a connection that keeps a session open",
+                )));
+                return Gone::CutOff;
+            }
             let mut at = 0;
             loop {
                 match take_to_node(&bytes[at..]) {
@@ -164,11 +169,7 @@ impl ConnectedClient {
     /// Handles a message. Returns whether the client may continue.
     fn on_message(self: &Arc<Self>, message: ToNode) -> bool {
         let Some(greeted) = self.greeted.get() else {
-            let ToNode::Hello { version, who } = message else {
-                self.refuse(0, RefusalKind::BadRequest, "say hello first");
-                return false;
-            };
-            return self.welcome(version, who);
+            return self.on_first_message(message);
         };
         let Some(kind) = kind_of(&message) else {
             self.refuse(0, RefusalKind::BadRequest, "hello is said once");
@@ -186,7 +187,7 @@ impl ConnectedClient {
             ToNode::Cancel(tag) => self.on_end(tag, OpenRequest::cancel),
             ToNode::Release(tag) => self.on_end(tag, OpenRequest::release),
             ToNode::Guard { group } => self.guard(group),
-            ToNode::Hello { .. } => {}
+            ToNode::Hello { .. } | ToNode::KeepAlive => {}
             ToNode::Acquire { tag, lock, wait, permits } => self.unless_too_fast(tag, admitted, || {
                 self.acquire(greeted, tag, AcquireParams { lock, wait, permits, cause: None });
             }),
@@ -204,6 +205,21 @@ impl ConnectedClient {
             }
         }
         true
+    }
+
+    /// Handles the message by which a connection says what it is for. Returns whether the client may continue.
+    fn on_first_message(self: &Arc<Self>, message: ToNode) -> bool {
+        if self.keep_alive.get().is_some() {
+            return false;
+        }
+        if let ToNode::Hello { version, who } = message {
+            return self.welcome(version, who);
+        }
+        if message == ToNode::KeepAlive {
+            return self.keep_alive();
+        }
+        self.refuse(0, RefusalKind::BadRequest, "say hello first");
+        false
     }
 
     /// Runs `act` if the client was admitted, or tells it that it exceeds its rate limit.
@@ -317,7 +333,7 @@ impl ConnectedClient {
 /// Returns how a message counts towards the client's rate limit; `None` for a greeting, which is limited by the number of connections.
 fn kind_of(message: &ToNode) -> Option<RequestKind> {
     match message {
-        ToNode::Hello { .. } => None,
+        ToNode::Hello { .. } | ToNode::KeepAlive => None,
         ToNode::Ping(_) => Some(RequestKind::Renew),
         // A guard says who must stop when a lock is lost: without it the lock could not be given back in time.
         ToNode::Cancel(_) | ToNode::Release(_) | ToNode::Guard { .. } => Some(RequestKind::GiveBack),

@@ -9,6 +9,7 @@ mod asked;
 mod connected_client;
 mod convert;
 mod guarded;
+mod keep_alive;
 mod presence;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use meshlock_cluster::access::Principal;
@@ -18,6 +18,8 @@ use meshlock_tls::TlsError;
 use meshlock_wire::clients::RefusalKind;
 
 use super::connected_client::ConnectedClient;
+use super::guarded::until_gone;
+use super::keep_alive::KeepAlives;
 use crate::channel::ClosedBy;
 use crate::gate::CallerOrigin;
 use crate::pending::PendingSlot;
@@ -31,7 +33,7 @@ const MAX_HELLO_BYTES: u32 = 1024;
 /// How a client is connected.
 pub(super) enum Door {
     /// On this machine.
-    Local { peer: ProcessOwner },
+    Local { peer: ProcessOwner, keep_alives: Arc<KeepAlives> },
     /// Over a network. The session ends after this much silence.
     Network { address: SocketAddr, silence: Span, slot: Mutex<Option<PendingSlot>> },
 }
@@ -123,9 +125,28 @@ impl ConnectedClient {
     /// Returns the client's origin for the gate.
     pub(super) fn origin(&self) -> CallerOrigin {
         match &self.door {
-            Door::Local { peer } => CallerOrigin::Socket { user: peer.user },
+            Door::Local { peer, .. } => CallerOrigin::Socket { user: peer.user },
             Door::Network { address, .. } => CallerOrigin::Network(*address),
         }
+    }
+
+    /// Makes the connection one that only keeps the sessions of its process open. Returns whether that is possible.
+    pub(super) fn keep_alive(&self) -> bool {
+        match &self.door {
+            Door::Local { peer, keep_alives } if peer.process.is_some() => {
+                self.keep_alive.set(keep_alives.add(*peer)).is_ok()
+            }
+            Door::Local { .. } | Door::Network { .. } => false,
+        }
+    }
+
+    /// Waits until the client's processes have ended or closed what they inherited, as far as the client has named them.
+    pub(super) async fn until_processes_gone(&self) {
+        // A copy, so that the processes can still be killed if the lock is lost meanwhile.
+        let tree = *self.tree.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(tree), Door::Local { peer, keep_alives }) = (tree, &self.door) else { return };
+        until_gone(tree).await;
+        keep_alives.until_closed(*peer).await;
     }
 
     /// Takes charge of a client's processes. The first that it names, before it asks for a lock, is the one above all others; what it
@@ -140,7 +161,9 @@ impl ConnectedClient {
             (Door::Local { .. }, None) if self.has_asked.load(Ordering::Relaxed) => {
                 Err(io::Error::other("a client names its processes before it asks for a lock"))
             }
-            (Door::Local { peer }, none) => ProcessTree::below(process, *peer).map(|tree| *none = Some(tree)),
+            (Door::Local { peer, .. }, none) => {
+                ProcessTree::below(process, *peer).map(|tree| *none = Some(tree))
+            }
         };
         drop(tree);
         if let Err(error) = guarded {

@@ -1,7 +1,7 @@
 //! How often a client's acquisition takes the node's lock. The client and its connection run on the test's thread, so that nothing else
 //! is counted.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use meshlock_cluster::node::Config;
 use meshlock_cluster::table::Wait;
@@ -80,12 +80,8 @@ async fn locks_for_an_acquisition(
 fn an_acquisition_over_a_unix_socket_takes_the_nodes_lock_once() {
     async_test(async {
         let (here, there) = UnixStream::pair().unwrap();
-        let locks = locks_for_an_acquisition(
-            Door::Local { peer: ProcessOwner::default() },
-            Stream::Unix(here),
-            there,
-        )
-        .await;
+        let door = Door::Local { peer: ProcessOwner::default(), keep_alives: Arc::default() };
+        let locks = locks_for_an_acquisition(door, Stream::Unix(here), there).await;
         assert_eq!(locks, 1);
     });
 }

@@ -80,6 +80,9 @@ pub enum ToNode {
         /// Whether the trace contains the machines' states.
         states: bool,
     },
+    /// Instead of Hello, on a connection of its own: keeps the sessions that the same process has opened on this machine
+    /// until the connection is closed. The node answers nothing, and closes the connection if anything follows.
+    KeepAlive,
 }
 
 numbered! { ToNode {
@@ -97,6 +100,7 @@ numbered! { ToNode {
     11 => Remove { tag, site },
     12 => Leave { tag },
     13 => Watch { tag, pattern, states },
+    14 => KeepAlive,
 } }
 
 /// A message from a node to a client.

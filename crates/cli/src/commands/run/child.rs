@@ -30,10 +30,12 @@ pub(super) struct WaitingSupervisor {
 
 impl WaitingSupervisor {
     /// Starts the supervisor, which waits. If this process ends before it starts CMD, the supervisor ends, too.
-    pub(super) fn start(name: &LockName, command: &[OsString]) -> anyhow::Result<Self> {
+    /// `node` and the name of the lock are seen by [commands below it](super::nesting).
+    pub(super) fn start(node: &str, name: &LockName, command: &[OsString]) -> anyhow::Result<Self> {
         let (control, theirs) = Control::pair().context("cannot make a pair of sockets")?;
         let mut process = Command::new(OURSELVES);
-        process.arg(supervisor::NAME).args(command).process_group(0).stdin(Stdio::from(theirs));
+        process.arg(supervisor::NAME).arg(node).arg(name.as_str()).args(command);
+        process.process_group(0).stdin(Stdio::from(theirs));
         process.env("MESHLOCK_NAME", name.as_str());
         let pid = Pid::from_child(&process.spawn().context("cannot start a process for CMD")?);
         // If the supervisor is killed, what is below it comes to this process. Where that is impossible, the supervisor says so.
@@ -75,18 +77,22 @@ impl Child {
     /// Starts CMD; or returns its exit code if that is impossible, which the user has been told.
     pub(super) fn start(
         supervisor: WaitingSupervisor,
-        held: &GrantedLock,
+        held: &mut GrantedLock,
     ) -> anyhow::Result<Result<Self, u8>> {
         let terminal = Terminal::open();
         let alone = terminal.is_some() && alone_in_group();
         let foreground = alone && terminal.as_ref().is_some_and(Terminal::is_ours);
         let slot = held.slot.map_or_else(String::new, |slot| slot.to_string());
-        let order = StartOrder { foreground, fence: held.fence.to_string(), slot };
+        let keep_alive = held.request.take_keep_alive();
+        let order =
+            StartOrder { foreground, keep_alive: keep_alive.is_some(), fence: held.fence.to_string(), slot };
         let this = Process::this()?;
         let ours = children_of(this);
         let stdin = io::stdin();
-        let descriptors: Vec<BorrowedFd<'_>> =
-            std::iter::once(stdin.as_fd()).chain(held.request.descriptors()).collect();
+        let descriptors: Vec<BorrowedFd<'_>> = std::iter::once(stdin.as_fd())
+            .chain(keep_alive.as_ref().map(AsFd::as_fd))
+            .chain(held.request.descriptors())
+            .collect();
         supervisor.control.order(&order, &descriptors).context("cannot reach the supervisor of CMD")?;
         let running = Process::find(supervisor.id());
         match supervisor.control.receive()? {

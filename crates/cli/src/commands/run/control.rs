@@ -25,6 +25,8 @@ pub(super) struct Control(OwnedFd);
 pub(super) struct StartOrder {
     /// Whether CMD comes to the terminal's foreground first.
     pub(super) foreground: bool,
+    /// Whether the second descriptor is one that CMD inherits, to keep the session.
+    pub(super) keep_alive: bool,
     /// The values of `MESHLOCK_FENCE` and `MESHLOCK_SLOT`.
     pub(super) fence: String,
     pub(super) slot: String,
@@ -55,7 +57,8 @@ impl Control {
 
     /// Sends the order to start, with copies of these descriptors.
     pub(super) fn order(&self, order: &StartOrder, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let text = format!("{}\n{}\n{}", u8::from(order.foreground), order.fence, order.slot);
+        let flags = u8::from(order.foreground) | u8::from(order.keep_alive) << 1;
+        let text = format!("{flags}\n{}\n{}", order.fence, order.slot);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
@@ -86,10 +89,12 @@ impl Control {
         }
         let text = String::from_utf8_lossy(&bytes[..count]);
         let mut lines = text.split('\n').map(str::to_owned);
-        let (Some(foreground), Some(fence), Some(slot)) = (lines.next(), lines.next(), lines.next()) else {
+        let (Some(flags), Some(fence), Some(slot)) = (lines.next(), lines.next(), lines.next()) else {
             return Ok(None);
         };
-        Ok(Some((StartOrder { foreground: foreground == "1", fence, slot }, descriptors)))
+        let flags: u8 = flags.parse().unwrap_or(0);
+        let (foreground, keep_alive) = (flags & 1 != 0, flags & 2 != 0);
+        Ok(Some((StartOrder { foreground, keep_alive, fence, slot }, descriptors)))
     }
 
     /// Tells `meshlock run` something.
@@ -161,7 +166,8 @@ mod tests {
     fn an_order_arrives_with_its_descriptors() {
         let (ours, theirs) = Control::pair().unwrap();
         let theirs = Control::of(theirs);
-        let order = StartOrder { foreground: true, fence: "12".to_owned(), slot: String::new() };
+        let order =
+            StartOrder { foreground: false, keep_alive: true, fence: "12".to_owned(), slot: String::new() };
         let (read, write) = io::pipe().unwrap();
         ours.order(&order, &[read.as_fd(), write.as_fd()]).unwrap();
         let (received, descriptors) = theirs.receive_order().unwrap().unwrap();

@@ -20,6 +20,7 @@ mod control;
 mod events;
 mod holding;
 pub(crate) mod keeper;
+mod nesting;
 pub(crate) mod start;
 pub(crate) mod supervisor;
 mod terminal;
@@ -36,7 +37,7 @@ use meshlock_cluster::table::Wait;
 use crate::location::NodeFlags;
 use crate::output::{CommandOutcome, UsageError};
 use crate::settings::duration::HumanDuration;
-use child::{Child, WaitingSupervisor};
+use child::Child;
 use events::EventSource;
 pub(crate) use events::let_signals_through;
 use holding::Holding;
@@ -108,13 +109,10 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
         None if *only_try => Wait::Try,
         None => Wait::Forever,
     };
-    let who = label(&command[0]);
-    // Started first: it takes as long as finding the node and asking it, and the node must know it before it grants the lock.
-    let supervisor = WaitingSupervisor::start(name, command)?;
-    let mut request = RunRequest::new(name.clone(), wait, *permits, node, who, supervisor.id())?;
+    let mut request = RunRequest::new(name.clone(), wait, *permits, node, command)?;
     // From here on signals are queued. Before, there was no process to pass them on to.
     let events = EventSource::begin()?;
-    let held = match request.wait(&events)? {
+    let mut held = match request.wait(&events)? {
         Waited::Granted(held) => *held,
         Waited::LostAgain => {
             tell(format!("the lock '{name}' was lost before CMD was started; try again"));
@@ -135,7 +133,7 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
         }
         Waited::Interrupted(signal) => return Ok(CommandOutcome::Exit(code_of_signal(signal.as_raw()))),
     };
-    let child = match Child::start(supervisor, &held)? {
+    let child = match Child::start(request.into_supervisor(), &mut held)? {
         Ok(child) => child,
         Err(code) => return Ok(CommandOutcome::Exit(code)),
     };

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! It has the session open, so the lock is held until it ends, and it ends when the last process below it has ended. It tells
-//! `meshlock run` what becomes of CMD. If `meshlock run` has gone and the session ends, nobody else is left to end CMD: it does.
+//! `meshlock run` what becomes of CMD. CMD itself inherits a connection that only keeps the session: it counts if everything else of
+//! Meshlock was killed, and nothing can be asked over it. If `meshlock run` has gone and the session ends, nobody else is left to end CMD: it does.
 //!
 //! It is started before the lock is granted, so that the node knows it by then, and waits for the word to start CMD. This also takes
 //! the time to start it off the time between the grant and CMD.
@@ -21,21 +22,28 @@ use std::process::{Command, Stdio};
 
 use meshlock_system::{Process, kill_descendants};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, WaitOptions, set_child_subreaper, wait};
 
 use super::control::{Control, FromSupervisor, StartOrder};
 use super::events::{EventSource, let_signals_through};
 use super::{code_of_signal, start, tell};
 
-/// Name of the hidden command. It has no other arguments than CMD: it is started for every `meshlock run`, and must be fast.
+/// Name of the hidden command. Its arguments are the node, the lock and CMD. It is started for every `meshlock run`, and must be fast.
 pub(crate) const NAME: &str = "supervise-held";
+
+/// Number of arguments before CMD.
+const BEFORE_COMMAND: usize = 2;
+
+/// Smallest number for the descriptor that CMD inherits. Scripts use small descriptors themselves (`exec 3<file`).
+const MIN_DESCRIPTOR: i32 = 100;
 
 /// How long to wait for processes that were killed before those are killed that were started meanwhile.
 const KILL_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 
 /// Runs the supervisor of CMD in its own process. Its standard input is the connection to `meshlock run`.
-pub(crate) fn run(command: &[OsString]) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<()> {
+    let command = arguments.get(BEFORE_COMMAND..).unwrap_or_default();
     let events = EventSource::begin()?;
     let control = Control::of(io::stdin().as_fd().try_clone_to_owned()?);
     let subreaper = set_child_subreaper(Some(rustix::process::getpid()));
@@ -70,7 +78,13 @@ fn spawn(
     if descriptors.is_empty() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let (stdin, session) = (descriptors.remove(0), descriptors);
+    let stdin = descriptors.remove(0);
+    let keep_alive = if order.keep_alive && !descriptors.is_empty() {
+        Some(inheritable(&descriptors.remove(0))?)
+    } else {
+        None
+    };
+    let session = descriptors;
     let mut process = if order.foreground {
         let mut process = Command::new(super::child::OURSELVES);
         process.arg(start::NAME).arg("--").args(command);
@@ -88,7 +102,18 @@ fn spawn(
         let starter = scope.spawn(|| let_signals_through().and_then(|()| process.spawn()));
         starter.join().unwrap_or_else(|_| Err(io::Error::other("the thread that starts it has failed")))
     })?;
+    // CMD and what it starts have it from here on, and nobody else.
+    drop(keep_alive);
     Ok((Pid::from_child(&spawned), session))
+}
+
+/// Duplicates a descriptor, to be inherited by CMD and all that it starts.
+fn inheritable(descriptor: &OwnedFd) -> io::Result<OwnedFd> {
+    // If the limit on descriptors is lower, any number will do.
+    let copy =
+        fcntl_dupfd_cloexec(descriptor, MIN_DESCRIPTOR).or_else(|_| fcntl_dupfd_cloexec(descriptor, 0))?;
+    fcntl_setfd(&copy, FdFlags::empty())?;
+    Ok(copy)
 }
 
 /// Closes what this process has of the caller's: whoever waits for the end of the output waits for CMD's processes only.
