@@ -13,8 +13,6 @@ mod settings;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use cli::{Cli, Command};
 use commands::run::supervisor;
 use embedded::EmbeddedError;
@@ -38,7 +36,7 @@ fn main() -> ExitCode {
         let supervised = supervisor::run(&arguments.collect::<Vec<_>>());
         return supervised.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => {
             // A closed pipe, as in `meshlock --help | head`, is not a failure.

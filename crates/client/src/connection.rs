@@ -10,6 +10,8 @@ use meshlock_cluster::names::{ClientLabel, SiteName};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
 use meshlock_wire::clients::{REFUSAL_BY_V2, Tag, ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use super::error::ConnectionError;
 use super::keeper::{self, Keeper, Keeping, Kept};
@@ -225,6 +227,23 @@ impl Connection {
             }
             self.stream.set_read_timeout(left).map_err(|error| self.failed(error))?;
             self.read()?;
+        }
+    }
+
+    /// Returns the next message that has arrived, without waiting. (A read with the shortest timeout may wait for several milliseconds: the
+    /// kernel counts in ticks.)
+    pub(crate) fn receive_available(&mut self) -> Result<Option<ToClient>, ConnectionError> {
+        loop {
+            if let Some(message) = self.received()? {
+                return Ok(Some(message));
+            }
+            let mut waits = [PollFd::new(&self.stream, PollFlags::IN)];
+            match poll(&mut waits, Some(&Timespec::default())) {
+                Ok(0) => return Ok(None),
+                Ok(_) => self.read_available()?,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(self.failed(error.into())),
+            }
         }
     }
 

@@ -16,5 +16,5 @@ mod process_tree;
 
 pub use clock::{now, stamp, wall};
 pub use clock_alarm::ClockAlarm;
-pub use process::Process;
+pub use process::{Process, ancestors};
 pub use process_tree::{ProcessOwner, ProcessTree, children_of, kill_descendants, signal_descendants};

@@ -1,9 +1,12 @@
 //! One process of this machine, as `/proc` shows it.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal};
+
+/// Maximum length of `/proc/PID/stat`: 52 numbers, and a name of 16 characters.
+const MAX_STAT_BYTES: usize = 2048;
 
 /// A process. Its number may be given to another process when it has ended; together with the time of its start it is unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +46,6 @@ impl Process {
     /// Whether the process has not ended. One that has ended and whose parent has not collected its status (a zombie) does not run.
     pub fn is_running(self) -> bool {
         self.stat().is_some_and(ProcessStat::is_running)
-    }
-
-    /// Returns the process that has started this one, or has inherited it.
-    pub fn parent(self) -> Option<Process> {
-        Process::find(self.stat()?.parent)
     }
 
     /// Returns the process group that this process leads or has led, with that number; `None` if the number has been given away since.
@@ -105,7 +103,10 @@ impl Process {
 
 impl ProcessStat {
     pub(crate) fn of(pid: i32) -> Option<Self> {
-        ProcessStat::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        // One read: the kernel gives the whole line, which is shorter.
+        let mut line = [0; MAX_STAT_BYTES];
+        let count = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
+        ProcessStat::parse(&String::from_utf8_lossy(&line[..count]))
     }
 
     /// Parses a line of `/proc/PID/stat`, in which the program's name, in brackets, can contain anything.
@@ -125,6 +126,14 @@ impl ProcessStat {
     pub(crate) fn is_running(self) -> bool {
         !matches!(self.state, 'Z' | 'X')
     }
+}
+
+/// Returns the numbers of the processes above this one: its parent first.
+pub fn ancestors() -> impl Iterator<Item = i32> {
+    let parent = getppid().map(|parent| parent.as_raw_nonzero().get());
+    std::iter::successors(parent, |process| {
+        ProcessStat::of(*process).map(|stat| stat.parent).filter(|parent| *parent > 0)
+    })
 }
 
 /// Returns the numbers of all processes that this one can see.

@@ -173,7 +173,7 @@ fn nothing_can_be_asked_over_what_a_command_inherits() {
     for message in [hello, ToNode::Guard { group: command }, take, ToNode::Break { tag: 1, lock: lock() }] {
         put_to_node(&message, &mut bytes);
     }
-    let text: String = bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+    let text = bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect::<Vec<_>>().concat();
     // Every socket that it has, but for standard input and output.
     let script = format!(
         "for fd in /proc/$$/fd/*; do fd=${{fd##*/}}; if ((fd > 2)) && [[ $(readlink /proc/$$/fd/$fd) == socket:* ]]; then \

@@ -46,6 +46,8 @@ pub(super) struct Holding {
     child: Child,
     /// Set once the lock is lost and CMD has been told to stop.
     deadlines: Option<Deadlines>,
+    /// Whether CMD and all processes that it started have ended by themselves.
+    is_alone: bool,
     /// Receives a value when the last message to the user has been written.
     said: Option<Receiver<()>>,
 }
@@ -61,7 +63,7 @@ struct Deadlines {
 impl Holding {
     pub(super) fn new(mut request: PolledRequest, child: Child, grace: Option<Span>) -> Self {
         let line = request.take_line();
-        Holding { request, line, grace, child, deadlines: None, said: None }
+        Holding { request, line, grace, child, deadlines: None, is_alone: false, said: None }
     }
 
     /// Holds the lock until CMD has ended by itself or was ended.
@@ -78,7 +80,9 @@ impl Holding {
                 WakeReason::Child => match self.child.look()? {
                     // Processes that CMD left behind still hold the lock, and their supervisor and the node watch over them.
                     Some(ChildEvent::Ended { code, is_last }) if self.deadlines.is_none() => {
-                        if is_last {
+                        self.is_alone = is_last;
+                        if self.line.is_some() && is_last {
+                            // So that the session's keeper need not wait for it.
                             self.child.wait_for_end()?;
                         }
                         break code;
@@ -97,8 +101,10 @@ impl Holding {
             }
         };
         self.child.give_terminal_back();
-        if self.child.is_gone() {
-            // So that the lock is free when this command has returned.
+        if self.is_alone {
+            // So that the lock is free when this command has returned: no process is left that could need it.
+            self.request.release(END_WITHIN);
+        } else if self.child.is_gone() {
             self.request.end(END_WITHIN);
         }
         drop(self.line);

@@ -63,17 +63,19 @@ Without --socket, --node, MESHLOCK_NODE and MESHLOCK_SOCKET, the only running no
 started that ends after its last client, and only this user on this machine shares its locks. On the machines of a cluster always
 name the node, above all in cron jobs and services.
 
-With --node a second process keeps the session: CMD keeps the lock while it runs, even if `meshlock` itself is killed, and is ended
-in time if the node cannot be reached any more.
+All processes that CMD starts are under the lock, in the background, too: it is held until the last of them has ended. CMD keeps the
+lock even if `meshlock` itself is killed. With --node another process keeps the session, and ends CMD in time if the node cannot be
+reached any more. A `meshlock run` of the same lock below CMD is refused.
 
 CMD can be ended only if it runs as the same user: write `sudo meshlock run NAME -- CMD`, not `meshlock run NAME -- sudo CMD`.
 
 Exit codes:
   N    the exit code of CMD; 128+N if signal N ended CMD, or the wait for the lock
-  64   invalid arguments, or the lock has another number of permits
+  64   invalid arguments, the lock has another number of permits, or a process above this one holds it
   69   no node is reachable
   75   the lock was not granted in time (--try, --wait)
   76   the lock was lost while CMD ran; CMD was ended before anyone else could get the lock
+  137  also: the supervisor of CMD was killed; CMD was ended
   126  CMD cannot be executed
   127  CMD is not found";
 

@@ -6,7 +6,7 @@
 use std::fs;
 
 use meshlock_cluster::names::LockName;
-use meshlock_system::Process;
+use meshlock_system::ancestors;
 
 use super::supervisor;
 use crate::output::UsageError;
@@ -17,9 +17,7 @@ const MAX_DEPTH: usize = 1000;
 /// Refuses a request for a lock that processes above this one hold, unless it has more permits than they have taken.
 pub(super) fn refuse_own_lock(node: &str, lock: &LockName, permits: Option<u32>) -> Result<(), UsageError> {
     let permits = permits.unwrap_or(1) as usize;
-    let Ok(this) = Process::this() else { return Ok(()) };
-    let above = std::iter::successors(this.parent(), |process| process.parent()).take(MAX_DEPTH);
-    let held = above.filter(|process| holds(process.id(), node, lock)).count();
+    let held = ancestors().take(MAX_DEPTH).filter(|process| holds(*process, node, lock)).count();
     if held < permits {
         return Ok(());
     }
