@@ -9,11 +9,14 @@ use std::time::{Duration, Instant};
 use meshlock_cluster::names::{ClientLabel, SiteName};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
-use meshlock_wire::clients::{REFUSAL_BY_V2, Tag, ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
+use meshlock_wire::clients::{
+    Contact, REFUSAL_BY_V2, Tag, ToClient, ToNode, VERSIONS, put_to_node, take_to_client,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::error::ConnectionError;
+use super::estimate::LeaseEstimate;
 use super::keeper::{self, Keeper, Keeping, Kept};
 use super::node_endpoint::NodeEndpoint;
 
@@ -44,6 +47,8 @@ pub struct Connection {
     site: SiteName,
     /// Received bytes that were not decoded yet.
     bytes: Vec<u8>,
+    /// How the session can be kept in touch with a node of this machine, if the node says so.
+    contact: Option<Contact>,
     /// A moment on this machine's clock, and a time that the node's clock showed then or later.
     clocks: (Time, Time),
     last_tag: Tag,
@@ -116,6 +121,7 @@ impl Connection {
             keep_alive: None,
             site,
             bytes: Vec::new(),
+            contact: None,
             clocks,
             last_tag: 0,
         }
@@ -129,8 +135,8 @@ impl Connection {
                 let (endpoint, ours) = (self.endpoint.clone(), (VERSIONS.0, version));
                 Err(ConnectionError::Version { endpoint, theirs, ours })
             }
-            Some(ToClient::Welcome { site, time, .. }) => {
-                self.site = site;
+            Some(ToClient::Welcome { site, time, contact, .. }) => {
+                (self.site, self.contact) = (site, contact);
                 // A relay has already converted all times to this machine's clock.
                 self.clocks = if self.keeper.is_some() { (asked, asked) } else { (asked, time) };
                 self.compare_clocks()?;
@@ -161,6 +167,18 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_contact(&mut self, contact: Contact) {
+        self.contact = Some(contact);
+    }
+
+    /// Returns an estimate of until when a node of this machine keeps the session if it is [kept in touch](ToNode::StayInTouch) with; `None`
+    /// if the node does not ask for that, or a relay does it.
+    pub(crate) fn estimate(&self) -> Option<LeaseEstimate> {
+        let (said, there) = self.clocks;
+        self.contact.map(|contact| LeaseEstimate::new(Some(contact), said, there))
     }
 
     /// Returns the endpoint of the node.

@@ -146,6 +146,8 @@ pub(crate) fn all_processes() -> impl Iterator<Item = i32> {
 mod tests {
     use std::process::{Command, Stdio};
 
+    use meshlock_testing::BoundedChild;
+
     use super::*;
 
     #[test]
@@ -167,7 +169,7 @@ mod tests {
         assert!(this.children().contains(&process) && this.children_among_all().contains(&process));
         assert!(process.is_running());
         process.signal(Signal::KILL);
-        child.wait().unwrap();
+        child.wait_in_time();
         assert!(!process.is_running() && !this.children().contains(&process));
     }
 }

@@ -163,6 +163,7 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::process::{Child, Command, Stdio};
 
+    use meshlock_testing::{BoundedChild, eventually};
     use rustix::process::{getpid, getuid};
 
     use super::*;
@@ -188,11 +189,11 @@ mod tests {
         let tree = ProcessTree::below(supervisor, this_client()).unwrap();
         let grandchild = Process::find(grandchild).unwrap();
         assert!(!tree.is_gone());
-        meshlock_testing::eventually("the tree is gone", || {
+        eventually("the tree is gone", || {
             tree.kill();
             tree.is_gone()
         });
-        shell.wait().unwrap();
+        shell.wait_in_time();
         assert!(!grandchild.is_running());
     }
 
@@ -203,9 +204,9 @@ mod tests {
         process.signal(Signal::KILL);
         // Its status is collected below, so it is a zombie as soon as it has ended.
         let tree = ProcessTree { supervisor: process, leader: None, user: getuid().as_raw() };
-        meshlock_testing::eventually("the zombie counts as gone", || tree.is_gone());
+        eventually("the zombie counts as gone", || tree.is_gone());
         assert!(process.stat().is_some(), "it is still in the table of processes");
-        child.wait().unwrap();
+        child.wait_in_time();
     }
 
     #[test]
@@ -222,13 +223,13 @@ mod tests {
         let mut tree = ProcessTree::below(shell_id, this_client()).unwrap();
         let elsewhere = i32::try_from(other.id()).unwrap();
         assert!(tree.add_group(ProcessStat::of(elsewhere).unwrap().group).is_err(), "outside of the tree");
-        meshlock_testing::eventually("the shells have no children", || {
+        eventually("the shells have no children", || {
             [shell_id, elsewhere].map(|shell| kill_descendants(Process::find(shell).unwrap(), &[]))
                 == [true; 2]
         });
         for process in [&mut shell, &mut other] {
             process.kill().unwrap();
-            process.wait().unwrap();
+            process.wait_in_time();
         }
     }
 }

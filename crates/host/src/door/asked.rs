@@ -162,6 +162,7 @@ async fn answer(
         | ToNode::Release(_)
         | ToNode::Guard { .. }
         | ToNode::KeepAlive
+        | ToNode::StayInTouch
         | ToNode::Watch { .. } => {
             let (kind, why) = (RefusalKind::BadRequest, "this is no question".to_owned());
             ToClient::Refused { tag, kind, why }

@@ -45,6 +45,8 @@ pub(super) struct ConnectedClient {
     pub(super) tree: Mutex<Option<ProcessTree>>,
     /// Whether it has ever asked for a lock.
     pub(super) has_asked: AtomicBool,
+    /// Whether it has promised to send something regularly, though it is on this machine.
+    pub(super) stays_in_touch: AtomicBool,
     /// Set if the connection only keeps the sessions of its process open.
     pub(super) keep_alive: OnceLock<KeepAlive>,
 }
@@ -53,6 +55,8 @@ pub(super) struct ConnectedClient {
 pub(super) struct Greeted {
     pub(super) caller: Admitted,
     pub(super) session: Session,
+    /// After how much silence the session ends, if the client has to stay in touch.
+    pub(super) silence: Span,
     /// The version of the protocol that both sides speak.
     version: u16,
     /// Counts the connection of a client over a network.
@@ -84,6 +88,7 @@ impl ConnectedClient {
             watches: AtomicBool::new(false),
             tree: Mutex::default(),
             has_asked: AtomicBool::new(false),
+            stays_in_touch: AtomicBool::new(false),
             keep_alive: OnceLock::new(),
         });
         // The connection is closed last: its end tells the client that everything is released.
@@ -187,6 +192,7 @@ impl ConnectedClient {
             ToNode::Cancel(tag) => self.on_end(tag, OpenRequest::cancel),
             ToNode::Release(tag) => self.on_end(tag, OpenRequest::release),
             ToNode::Guard { group } => self.guard(group),
+            ToNode::StayInTouch => self.stays_in_touch.store(true, Ordering::Relaxed),
             ToNode::Hello { .. } | ToNode::KeepAlive => {}
             ToNode::Acquire { tag, lock, wait, permits } => self.unless_too_fast(tag, admitted, || {
                 self.acquire(greeted, tag, AcquireParams { lock, wait, permits, cause: None });
@@ -254,17 +260,18 @@ impl ConnectedClient {
                 return false;
             }
         };
-        let contact = match &self.door {
-            Door::Local { .. } => None,
-            Door::Network { silence, slot, .. } => {
+        let (silence, drift) = (self.silence(), self.front.drift());
+        let contact = Some(Contact { silence, drift });
+        let unreachable_for = match &self.door {
+            Door::Local { .. } => Span::ZERO,
+            Door::Network { slot, .. } => {
                 drop(slot.lock().unwrap_or_else(PoisonError::into_inner).take());
-                Some(Contact { silence: *silence, drift: self.front.drift() })
+                silence
             }
         };
         let who = certified(who, &caller.principal);
-        let silence = contact.map_or(Span::ZERO, |contact| contact.silence);
-        let session = self.front.open_client_session(&caller, self.clone(), who, silence);
-        let _ = self.greeted.set(Greeted { caller, session, version, _connected: connected });
+        let session = self.front.open_client_session(&caller, self.clone(), who, unreachable_for);
+        let _ = self.greeted.set(Greeted { caller, session, silence, version, _connected: connected });
         self.say(&ToClient::Welcome { version, site: self.front.site().clone(), time: now(), contact });
         true
     }
@@ -334,7 +341,7 @@ impl ConnectedClient {
 fn kind_of(message: &ToNode) -> Option<RequestKind> {
     match message {
         ToNode::Hello { .. } | ToNode::KeepAlive => None,
-        ToNode::Ping(_) => Some(RequestKind::Renew),
+        ToNode::Ping(_) | ToNode::StayInTouch => Some(RequestKind::Renew),
         // A guard says who must stop when a lock is lost: without it the lock could not be given back in time.
         ToNode::Cancel(_) | ToNode::Release(_) | ToNode::Guard { .. } => Some(RequestKind::GiveBack),
         ToNode::Acquire { .. }

@@ -1,8 +1,9 @@
 //! How a client is connected, and what follows from that: who it is, when it has gone, and for how long it may still rely on what it
 //! was granted.
 //!
-//! A client of this machine has gone when no process has its connection open any more. A client over a network announces its end (TLS
-//! has a message for that) or falls silent; then its session lasts for as long as the client may still rely on it.
+//! A client of this machine has gone when no process has its connection open any more, or if it has promised to stay in touch and does
+//! not: then it was stopped. A client over a network announces its end (TLS has a message for that) or falls silent; then its session
+//! lasts for as long as the client may still rely on it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +18,7 @@ use meshlock_system::{ProcessOwner, ProcessTree, now};
 use meshlock_tls::TlsError;
 use meshlock_wire::clients::RefusalKind;
 
-use super::connected_client::ConnectedClient;
+use super::connected_client::{ConnectedClient, Greeted};
 use super::guarded::until_gone;
 use super::keep_alive::KeepAlives;
 use crate::channel::ClosedBy;
@@ -50,10 +51,12 @@ pub(super) enum Gone {
 impl ConnectedClient {
     /// Returns for how long a client that was cut off, and may still run, can rely on what it was granted.
     pub(super) fn relies_for(&self) -> Duration {
+        let Some(Greeted { silence, .. }) = self.greeted.get() else { return Duration::ZERO };
         let left = match &self.door {
-            _ if self.greeted.get().is_none() => Span::ZERO,
-            Door::Local { .. } => self.front.lease_end().map_or(Span::ZERO, |end| end.since(now())),
-            Door::Network { silence, .. } => {
+            Door::Local { .. } if !self.stays_in_touch.load(Ordering::Relaxed) => {
+                self.front.lease_end().map_or(Span::ZERO, |end| end.since(now()))
+            }
+            Door::Local { .. } | Door::Network { .. } => {
                 let last = Time::from_micros(self.last_message.load(Ordering::Relaxed));
                 (last + self.front.drift().stretch(*silence)).since(now())
             }
@@ -61,9 +64,19 @@ impl ConnectedClient {
         Duration::from_micros(left.micros())
     }
 
-    /// Returns how long to wait for the next message; `None` (forever) for a client of this machine.
+    /// Returns after how much silence the session ends. For a client of this machine that stays in touch this is the length of a lease:
+    /// so long it may rely on what it holds if the whole site is stopped.
+    pub(super) fn silence(&self) -> Span {
+        match &self.door {
+            Door::Local { .. } => self.front.lease_length(),
+            Door::Network { silence, .. } => *silence,
+        }
+    }
+
+    /// Returns how long to wait for the next message; `None` (forever) for a client of this machine that has not promised to stay in touch.
     pub(super) fn waits_for(&self) -> Option<Duration> {
         match &self.door {
+            Door::Local { .. } if self.stays_in_touch.load(Ordering::Relaxed) => Some(self.relies_for()),
             Door::Local { .. } => None,
             Door::Network { .. } if self.greeted.get().is_none() => {
                 let left = (self.opened + GREET_WITHIN).since(now());

@@ -96,3 +96,31 @@ fn an_acquisition_over_tcp_takes_the_nodes_lock_once() {
         assert_eq!(locks_for_an_acquisition(door, Stream::Tcp(here), there).await, 1);
     });
 }
+
+#[test]
+fn a_client_that_has_promised_to_stay_in_touch_loses_what_it_holds_when_it_is_silent() {
+    async_test(async {
+        let (_engine, front) = ready().await;
+        let mut clients = Vec::new();
+        for promises in [true, false] {
+            let (here, there) = UnixStream::pair().unwrap();
+            let door = Door::Local { peer: ProcessOwner::default(), keep_alives: Arc::default() };
+            tokio::spawn(ConnectedClient::talk(front.clone(), Channel::new(Stream::Unix(here), None), door));
+            let mut client = TestClient { stream: there, bytes: Vec::new() };
+            client.send(&ToNode::Hello { version: VERSIONS.1, who: "a test".parse().unwrap() }).await;
+            let ToClient::Welcome { contact: Some(contact), .. } = client.next().await else {
+                panic!("it is told how to stay in touch")
+            };
+            assert!(contact.silence > Span::ZERO);
+            if promises {
+                client.send(&ToNode::StayInTouch).await;
+            }
+            let (tag, lock) = (1, "jobs".parse().unwrap());
+            client.send(&ToNode::Acquire { tag, lock, wait: Wait::Forever, permits: None }).await;
+            clients.push(client);
+        }
+        assert!(matches!(clients[0].next().await, ToClient::Granted { tag: 1, .. }));
+        // It says nothing more, as if it was stopped. The other one has not promised to say anything.
+        assert!(matches!(clients[1].next().await, ToClient::Granted { tag: 1, .. }));
+    });
+}

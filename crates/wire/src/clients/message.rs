@@ -7,7 +7,8 @@
 //! each [`Pong`](ToClient::Pong) contain the node's current time. A client that records when it asked knows that the
 //! node's clock then showed no more than that, and so never relies on a lock for longer than it has it.
 //!
-//! **Silence.** A client on the node's own machine is gone when its connection is. One that is reached over a network
+//! **Silence.** A client on the node's own machine is gone when its connection is; a program that can be stopped
+//! promises to [stay in touch](ToNode::StayInTouch) as well. One that is reached over a network
 //! may be cut off, which looks like silence from both ends: the [`Welcome`](ToClient::Welcome) says after how much
 //! silence the node ends the session ([`Contact`]); the client makes sure that it has stopped before.
 
@@ -83,6 +84,9 @@ pub enum ToNode {
     /// Instead of Hello, on a connection of its own: keeps the sessions that the same process has opened on this machine
     /// until the connection is closed. The node answers nothing, and closes the connection if anything follows.
     KeepAlive,
+    /// Promises to send something at least once in the time that the [`Welcome`](ToClient::Welcome) of a node of this
+    /// machine gave. From here on the node ends the session when it has been silent for longer.
+    StayInTouch,
 }
 
 numbered! { ToNode {
@@ -101,6 +105,7 @@ numbered! { ToNode {
     12 => Leave { tag },
     13 => Watch { tag, pattern, states },
     14 => KeepAlive,
+    15 => StayInTouch,
 } }
 
 /// A message from a node to a client.
@@ -113,7 +118,8 @@ pub enum ToClient {
         site: SiteName,
         /// The node's time.
         time: Time,
-        /// How the client has to keep in touch, if there is a network between the two.
+        /// How the client has to keep in touch, if there is a network between the two; or on the node's own machine, if
+        /// it [promises to](ToNode::StayInTouch).
         contact: Option<Contact>,
     },
     /// The answer to Ping.
