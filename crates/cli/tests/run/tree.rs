@@ -90,6 +90,29 @@ fn a_daemon_has_ended_before_anyone_else_has_a_lock_that_is_lost() {
 }
 
 #[test]
+fn a_command_that_forks_without_end_has_ended_before_anyone_else_has_its_lock() {
+    for kill in [false, true] {
+        let user = User::new();
+        let hop = user.file("hop.sh");
+        // Each process starts the next one, in a session of its own, and ends.
+        fs::write(&hop, "setsid sh \"$0\" </dev/null >/dev/null 2>&1 &\n").unwrap();
+        let mut running = user.start(&["x"], &format!("sh {}; echo in; read _", hop.display()));
+        assert_eq!(running.line(), "in");
+        if kill {
+            running.signal(Signal::KILL);
+            running.end_status();
+        }
+        // The brackets keep `grep` from finding itself.
+        let hops = hop.display().to_string().replace("hop.sh", "[h]op.sh");
+        let look = format!("grep -qs '{hops}' /proc/[0-9]*/cmdline && echo both; echo inside");
+        let mut second = user.start(&["x"], &look);
+        user.wait_for_waiters("x", 1);
+        user.break_lock("x");
+        assert_eq!((second.line().as_str(), second.code()), ("inside", Some(0)));
+    }
+}
+
+#[test]
 fn a_daemon_is_under_the_lock_of_a_remote_node_as_well() {
     if !needs_program("bash") {
         return;
