@@ -1,7 +1,9 @@
 """Tests of both clients against a running node, whose API has the address MESHLOCK_API."""
 
 import asyncio
+import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +18,13 @@ API = os.environ["MESHLOCK_API"]
 
 def client() -> meshlock.Client:
     return meshlock.Client(API)
+
+
+def program(code: str) -> "subprocess.Popen[str]":
+    """Starts a program that uses this package."""
+    code = f"import os, meshlock\nAPI = os.environ['MESHLOCK_API']\n{code}"
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True)
 
 
 class Locks(unittest.TestCase):
@@ -77,8 +86,76 @@ class Locks(unittest.TestCase):
             # A lost lock stays lost.
             self.assertTrue(held.is_lost())
 
+    def test_a_program_that_is_stopped_loses_its_lock_in_time(self) -> None:
+        for code in (
+            "held = meshlock.Client(API).acquire('py/stopped'); print('in', flush=True); input(); print(held.is_lost())",
+            "import asyncio\n"
+            "async def main():\n"
+            "    held = await meshlock.AsyncClient(API).acquire('py/stopped')\n"
+            "    print('in', flush=True)\n"
+            "    await asyncio.get_running_loop().run_in_executor(None, input)\n"
+            "    print(held.is_lost())\n"
+            "asyncio.run(main())",
+        ):
+            with program(code) as holder:
+                assert holder.stdout is not None and holder.stdin is not None
+                self.assertEqual(holder.stdout.readline(), "in\n")
+                os.kill(holder.pid, signal.SIGSTOP)
+                try:
+                    # Much less than a quarter of what it took before, and nothing else frees it.
+                    client().acquire("py/stopped", wait=25).release()
+                finally:
+                    os.kill(holder.pid, signal.SIGCONT)
+                self.assertEqual(holder.communicate("go\n")[0], "True\n")
+
+    def test_a_forked_child_does_not_hold_its_parents_lock(self) -> None:
+        code = (
+            "held = meshlock.Client(API).acquire('py/forked')\n"
+            "if os.fork():\n"
+            "    print(os.wait()[1] if input() else '', flush=True)\n"
+            "else:\n"
+            "    print(held.is_lost(), held.why_lost, flush=True)\n"
+            "    held.release()\n"
+            "    os._exit(0)\n"
+        )
+        with program(code) as holder:
+            assert holder.stdout is not None and holder.stdin is not None
+            self.assertEqual(holder.stdout.readline(), "True this process was forked from the one that holds the lock\n")
+            with self.assertRaises(meshlock.Busy):
+                client().acquire("py/forked", blocking=False)
+            self.assertEqual(holder.communicate("go\n")[0], "0\n")
+        # Here the parent ends at once, and the child lives on.
+        code = (
+            "held = meshlock.Client(API).acquire('py/forked')\n"
+            "if os.fork():\n"
+            "    os._exit(0)\n"
+            "print(os.getpid(), flush=True)\n"
+            "input()\n"
+        )
+        with program(code) as parent:
+            assert parent.stdout is not None and parent.stdin is not None
+            self.assertNotEqual(parent.stdout.readline(), "", "the child is there")
+            client().acquire("py/forked", wait=25).release()
+            parent.communicate("go\n")
+
+    def test_a_lock_that_is_forgotten_is_released_with_a_warning(self) -> None:
+        with self.assertWarnsRegex(ResourceWarning, "'py/forgotten' was never released"):
+            held = client().acquire("py/forgotten")
+            del held
+            gc.collect()
+        client().acquire("py/forgotten", wait=25).release()
+
+        async def forget() -> None:
+            held = await meshlock.AsyncClient(API).acquire("py/forgotten")
+            del held
+            gc.collect()
+            (await meshlock.AsyncClient(API).acquire("py/forgotten", wait=25)).release()
+
+        with self.assertWarnsRegex(ResourceWarning, "'py/forgotten' was never released"):
+            asyncio.run(forget())
+
     def test_a_program_that_is_killed_gives_its_lock_back(self) -> None:
-        script = "import meshlock, sys; meshlock.Client(sys.argv[1]).acquire('py/killed'); print('in', flush=True); input()"
+        script = "import meshlock, sys; held = meshlock.Client(sys.argv[1]).acquire('py/killed'); print('in', flush=True); input()"
         other = subprocess.Popen(
             [sys.executable, "-c", script, API], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

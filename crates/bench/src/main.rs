@@ -7,6 +7,7 @@
 //! Every service is started, measured and stopped before the next one, so that none of them takes time from another. All of them run the
 //! same loops ([`system`]) with the same check ([`guarded`]).
 
+mod command;
 mod guarded;
 mod handover;
 mod machine;
@@ -74,6 +75,8 @@ enum Measurement {
     Uncontended,
     /// The same over the Unix socket, compared with a bare round trip
     Socket,
+    /// A command under a lock, compared with `flock` and `etcdctl lock`
+    Command,
     /// The time from a release at one site to the grant at another
     Handover,
     /// Many clients compete for one lock
@@ -261,6 +264,11 @@ async fn measure(
         note("the same over the Unix socket");
         let times = arguments.times(20_000);
         report.goals.push(tokio::task::spawn_blocking(move || socket::measure(times)).await??);
+    }
+    if arguments.wants(Measurement::Command) {
+        note("a command under a lock");
+        let with_etcd = peers.contains(&PeerService::Etcd) && sides::is_program("etcdctl");
+        report.goals.extend(command::measure(program, with_etcd, arguments.times(300)).await?);
     }
     if arguments.wants(Measurement::Handover) {
         note("handing over between two sites");

@@ -54,14 +54,11 @@ impl PeerService {
     }
 
     pub(super) fn is_installed(self) -> bool {
-        let places = std::env::var_os("PATH").unwrap_or_default();
-        let is_there =
-            |program: &str| std::env::split_paths(&places).any(|place| place.join(program).is_file());
         match self {
-            PeerService::Etcd => is_there("etcd"),
-            PeerService::ZooKeeper => is_there("java") && zookeeper::is_installed(),
+            PeerService::Etcd => is_program("etcd"),
+            PeerService::ZooKeeper => is_program("java") && zookeeper::is_installed(),
             PeerService::RedisPolling | PeerService::RedisTold | PeerService::Redlock => {
-                is_there("redis-server")
+                is_program("redis-server")
             }
         }
     }
@@ -75,6 +72,12 @@ impl PeerService {
             }
         }
     }
+}
+
+/// Returns whether a program of this name is installed.
+pub(super) fn is_program(name: &str) -> bool {
+    let places = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&places).any(|place| place.join(name).is_file())
 }
 
 /// Measures our lock services and the peers.

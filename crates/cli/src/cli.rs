@@ -17,6 +17,32 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// The command line of `meshlock run` alone: to define all commands takes longer than to get a lock.
+#[derive(Debug, Parser)]
+#[command(name = "meshlock")]
+struct OnlyRun {
+    #[command(subcommand)]
+    command: OnlyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum OnlyCommand {
+    Run(run::Arguments),
+}
+
+impl Cli {
+    /// Reads the arguments of this process.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        if std::env::args_os().nth(1).is_some_and(|first| first == "run")
+            && let Ok(OnlyRun { command: OnlyCommand::Run(arguments) }) = OnlyRun::try_parse()
+        {
+            return Ok(Cli { command: Command::Run(arguments) });
+        }
+        // Whatever is not understood is read once more, for a message that knows of everything.
+        Cli::try_parse()
+    }
+}
+
 const AFTER_HELP: &str = "\
 Examples:
   meshlock run jobs -- ./backup.sh  hold the lock 'jobs' while a command runs; needs no configuration

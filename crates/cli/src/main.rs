@@ -14,9 +14,8 @@ mod settings;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use cli::{Cli, Command};
+use commands::run::supervisor;
 use embedded::EmbeddedError;
 use meshlock_client::ConnectionError;
 use output::{CommandOutcome, UsageError};
@@ -32,7 +31,13 @@ const EXIT_USAGE: u8 = 64;
 const EXIT_NO_NODE: u8 = 69;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    // The supervisor is started by every `meshlock run`: it does without the whole command line.
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == supervisor::NAME) {
+        let supervised = supervisor::run(&arguments.collect::<Vec<_>>());
+        return supervised.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
+    let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => {
             // A closed pipe, as in `meshlock --help | head`, is not a failure.

@@ -10,9 +10,6 @@ use meshlock_wire::clients::ToClient;
 use super::connection::Connection;
 use super::error::ConnectionError;
 
-/// How long to wait for messages that should have arrived already.
-pub(super) const AT_ONCE: Duration = Duration::from_millis(1);
-
 /// How long to wait for more after messages were left unread for some time: a sender that was blocked sends them now. Meanwhile the
 /// node, or the process that keeps the session with it, ends the processes that it guards if necessary.
 const MORE_WITHIN: Duration = Duration::from_millis(50);
@@ -23,12 +20,12 @@ pub(super) fn catch_up(
     connection: &mut Connection,
     mut on_message: impl FnMut(&Connection, ToClient) -> Option<Time>,
 ) -> Result<(), ConnectionError> {
-    let mut within = AT_ONCE;
-    while let Some(message) = connection.receive(Some(within))? {
+    let mut next = connection.receive_available()?;
+    while let Some(message) = next {
         if on_message(connection, message).is_none_or(|due| now() < due) {
             return Ok(());
         }
-        within = MORE_WITHIN;
+        next = connection.receive(Some(MORE_WITHIN))?;
     }
     Ok(())
 }

@@ -9,9 +9,14 @@ use std::time::{Duration, Instant};
 use meshlock_cluster::names::{ClientLabel, SiteName};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
-use meshlock_wire::clients::{REFUSAL_BY_V2, Tag, ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
+use meshlock_wire::clients::{
+    Contact, REFUSAL_BY_V2, Tag, ToClient, ToNode, VERSIONS, put_to_node, take_to_client,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use super::error::ConnectionError;
+use super::estimate::LeaseEstimate;
 use super::keeper::{self, Keeper, Keeping, Kept};
 use super::node_endpoint::NodeEndpoint;
 
@@ -37,9 +42,13 @@ pub struct Connection {
     /// The connection to a node on another machine, and its keeper.
     line: Option<OwnedFd>,
     keeper: Option<Keeper>,
+    /// Keeps the session while any process has it open, and is good for nothing else.
+    keep_alive: Option<OwnedFd>,
     site: SiteName,
     /// Received bytes that were not decoded yet.
     bytes: Vec<u8>,
+    /// How the session can be kept in touch with a node of this machine, if the node says so.
+    contact: Option<Contact>,
     /// A moment on this machine's clock, and a time that the node's clock showed then or later.
     clocks: (Time, Time),
     last_tag: Tag,
@@ -74,16 +83,25 @@ impl Connection {
         let (address, security) = match endpoint {
             NodeEndpoint::Tcp { address, security } => (address, security),
             NodeEndpoint::Socket(path) => {
-                let stream = UnixStream::connect(path).map_err(|error| unreachable(endpoint, error))?;
-                return Connection::new(endpoint.clone(), stream).greet(version, who);
+                let failed = |error| unreachable(endpoint, error);
+                // Opened first, so that the node knows it before the session can end.
+                let keep_alive = match keeping {
+                    Keeping::Process(_) => Some(keeper::keep_alive(path).map_err(failed)?),
+                    Keeping::Thread => None,
+                };
+                let stream = UnixStream::connect(path).map_err(failed)?;
+                let mut connection = Connection::new(endpoint.clone(), stream);
+                connection.keep_alive = keep_alive;
+                return connection.greet(version, who);
             }
         };
         let node = keeper::connect(address).map_err(|error| unreachable(endpoint, error))?;
         let kept = keeper::keep(node, security, keeping);
-        let Kept { stream, line, keeper } =
+        let Kept { stream, line, keeper, keep_alive } =
             kept.map_err(|error| ConnectionError::Io { endpoint: endpoint.clone(), error })?;
         let mut connection = Connection::new(endpoint.clone(), stream);
         (connection.line, connection.keeper) = (Some(line), Some(keeper));
+        connection.keep_alive = keep_alive;
         let greeted = connection.greet(version, who);
         // The relay or the node refused, usually because of a certificate.
         if let Err(ConnectionError::Refused { endpoint, kind, why }) = greeted {
@@ -100,8 +118,10 @@ impl Connection {
             stream,
             line: None,
             keeper: None,
+            keep_alive: None,
             site,
             bytes: Vec::new(),
+            contact: None,
             clocks,
             last_tag: 0,
         }
@@ -115,8 +135,8 @@ impl Connection {
                 let (endpoint, ours) = (self.endpoint.clone(), (VERSIONS.0, version));
                 Err(ConnectionError::Version { endpoint, theirs, ours })
             }
-            Some(ToClient::Welcome { site, time, .. }) => {
-                self.site = site;
+            Some(ToClient::Welcome { site, time, contact, .. }) => {
+                (self.site, self.contact) = (site, contact);
                 // A relay has already converted all times to this machine's clock.
                 self.clocks = if self.keeper.is_some() { (asked, asked) } else { (asked, time) };
                 self.compare_clocks()?;
@@ -149,6 +169,18 @@ impl Connection {
         Ok(())
     }
 
+    #[cfg(test)]
+    pub(super) fn set_contact(&mut self, contact: Contact) {
+        self.contact = Some(contact);
+    }
+
+    /// Returns an estimate of until when a node of this machine keeps the session if it is [kept in touch](ToNode::StayInTouch) with; `None`
+    /// if the node does not ask for that, or a relay does it.
+    pub(crate) fn estimate(&self) -> Option<LeaseEstimate> {
+        let (said, there) = self.clocks;
+        self.contact.map(|contact| LeaseEstimate::new(Some(contact), said, there))
+    }
+
     /// Returns the endpoint of the node.
     pub fn endpoint(&self) -> &NodeEndpoint {
         &self.endpoint
@@ -160,9 +192,15 @@ impl Connection {
     }
 
     /// Returns the descriptors that keep the session's locks while any process has them open: the socket, and the connection to a node on
-    /// another machine.
+    /// another machine. Everything can be asked over them, so they are only for processes that are trusted with the session.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         std::iter::once(self.stream.as_fd()).chain(self.line.as_ref().map(AsFd::as_fd))
+    }
+
+    /// Takes the descriptor that keeps the session while any process has it open, and over which nothing can be asked. There is one if the
+    /// session was opened for other processes ([`Keeping::Process`]).
+    pub fn take_keep_alive(&mut self) -> Option<OwnedFd> {
+        self.keep_alive.take()
     }
 
     /// Takes the connection to a node on another machine. As long as any process has it open, the node assumes that the client may still
@@ -207,6 +245,23 @@ impl Connection {
             }
             self.stream.set_read_timeout(left).map_err(|error| self.failed(error))?;
             self.read()?;
+        }
+    }
+
+    /// Returns the next message that has arrived, without waiting. (A read with the shortest timeout may wait for several milliseconds: the
+    /// kernel counts in ticks.)
+    pub(crate) fn receive_available(&mut self) -> Result<Option<ToClient>, ConnectionError> {
+        loop {
+            if let Some(message) = self.received()? {
+                return Ok(Some(message));
+            }
+            let mut waits = [PollFd::new(&self.stream, PollFlags::IN)];
+            match poll(&mut waits, Some(&Timespec::default())) {
+                Ok(0) => return Ok(None),
+                Ok(_) => self.read_available()?,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(self.failed(error.into())),
+            }
         }
     }
 

@@ -77,13 +77,15 @@ impl LeaseEstimate {
         }
     }
 
+    /// Returns the time on this machine's clock until which the node certainly keeps the session, if it ends silent ones.
+    pub(crate) fn session_end(&self) -> Option<Time> {
+        self.contact.map(|contact| self.said + contact.drift.shrink(contact.silence))
+    }
+
     /// Returns the time on this machine's clock before which nobody else has what the client holds.
     pub(crate) fn end(&self) -> Time {
         let lease = self.lease_end.map_or(self.said, |end| self.local(end));
-        match self.contact {
-            Some(contact) => lease.min(self.said + contact.drift.shrink(contact.silence)),
-            None => lease,
-        }
+        self.session_end().map_or(lease, |end| lease.min(end))
     }
 }
 

@@ -1,15 +1,17 @@
 //! Keeps a session with a node on another machine: by a thread, or by a process of its own.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use meshlock_cluster::address::Address;
 use meshlock_tls::Security;
+use meshlock_wire::clients::{ToNode, put_to_node};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::Timespec;
@@ -26,8 +28,9 @@ const UNACKNOWLEDGED: u32 = 30_000;
 pub enum Keeping {
     /// It does not: a thread of this program keeps it.
     Thread,
-    /// It does, because processes that the program starts rely on it. This command is started with the client's socket as its standard
-    /// input and the connection to the node as its standard output, and calls [`Relay::run`](super::relay::Relay::run).
+    /// It does, because processes that the program starts rely on it. For a node on another machine this command is started, with the
+    /// client's socket as its standard input, the connection to the node as its standard output and the other end of the keep-alive as its
+    /// standard error, and calls [`Relay::run`](super::relay::Relay::run).
     Process(Box<dyn Fn() -> Command>),
 }
 
@@ -38,11 +41,12 @@ pub(super) enum Keeper {
     Process(Child),
 }
 
-/// A session with a node on another machine: the client's socket, the connection itself, and its keeper.
+/// A session with a node on another machine: the client's socket, the connection itself, its keeper, and what keeps it alive.
 pub(super) struct Kept {
     pub(super) stream: UnixStream,
     pub(super) line: OwnedFd,
     pub(super) keeper: Keeper,
+    pub(super) keep_alive: Option<OwnedFd>,
 }
 
 /// Connects to a node over TCP.
@@ -65,6 +69,7 @@ pub(super) fn connect(address: &Address) -> io::Result<TcpStream> {
 pub(super) fn keep(node: TcpStream, security: &Security, keeping: &Keeping) -> io::Result<Kept> {
     let (stream, other) = UnixStream::pair()?;
     let line = node.as_fd().try_clone_to_owned()?;
+    let mut keep_alive = None;
     let keeper = match keeping {
         Keeping::Thread => {
             let relay = Relay::new(other, node, security)?;
@@ -74,10 +79,21 @@ pub(super) fn keep(node: TcpStream, security: &Security, keeping: &Keeping) -> i
         Keeping::Process(start) => {
             let mut command = start();
             command.stdin(Stdio::from(OwnedFd::from(other))).stdout(Stdio::from(OwnedFd::from(node)));
-            Keeper::Process(command.stderr(Stdio::null()).spawn()?)
+            let (kept, end) = UnixStream::pair()?;
+            keep_alive = Some(OwnedFd::from(kept));
+            Keeper::Process(command.stderr(Stdio::from(OwnedFd::from(end))).spawn()?)
         }
     };
-    Ok(Kept { stream, line, keeper })
+    Ok(Kept { stream, line, keeper, keep_alive })
+}
+
+/// Opens a connection to the node at this socket that only keeps the sessions of this process open.
+pub(super) fn keep_alive(path: &Path) -> io::Result<OwnedFd> {
+    let mut stream = UnixStream::connect(path)?;
+    let mut bytes = Vec::new();
+    put_to_node(&ToNode::KeepAlive, &mut bytes);
+    stream.write_all(&bytes)?;
+    Ok(stream.into())
 }
 
 impl Keeper {

@@ -26,6 +26,7 @@ pub mod relay;
 mod remote_request;
 mod request_state;
 mod session;
+mod touch;
 
 pub use connection::Connection;
 pub use error::ConnectionError;

@@ -1,6 +1,7 @@
 //! What a node's messages mean for the requests of one session. Nothing here waits, reads a clock or does I/O.
 //!
 //! - Inputs: [`open`](OpenRequests::open) and [`forget`](OpenRequests::forget) when the client asks and releases,
+//!   [`keep_until`](OpenRequests::keep_until) when the node has confirmed the session,
 //!   [`on_message`](OpenRequests::on_message), [`lose_if_due`](OpenRequests::lose_if_due), [`on_end`](OpenRequests::on_end). The last three
 //!   return which requests have changed.
 //! - Getters: [`state`](OpenRequests::state), [`held_until`](OpenRequests::held_until), [`due`](OpenRequests::due).
@@ -22,7 +23,9 @@ use super::request_state::{Loss, NotGranted, RequestState};
 #[derive(Debug, Default)]
 pub struct OpenRequests {
     states: BTreeMap<Tag, RequestState>,
-    held_until: Time,
+    lease_end: Time,
+    /// Until when the node certainly keeps the session, if it ends those that are silent.
+    session_end: Option<Time>,
     /// How long before the end of the lease a loss is reported: the longest margin that the node has sent.
     margin: Span,
 }
@@ -45,13 +48,18 @@ impl OpenRequests {
 
     /// Returns until when nobody else holds what is held here.
     pub fn held_until(&self) -> Time {
-        self.held_until
+        self.session_end.map_or(self.lease_end, |end| end.min(self.lease_end))
+    }
+
+    /// Notes until when the node certainly keeps the session. What is held is not safe for longer.
+    pub fn keep_until(&mut self, session_end: Time) {
+        self.session_end = Some(self.session_end.map_or(session_end, |known| known.max(session_end)));
     }
 
     /// Returns when everything that is held is lost unless the node extends it before; `None` if nothing is held.
     pub fn due(&self) -> Option<Time> {
         let holds = self.states.values().any(|state| matches!(state, RequestState::Held { .. }));
-        holds.then(|| self.held_until.before(self.margin))
+        holds.then(|| self.held_until().before(self.margin))
     }
 
     /// Handles a message of the node. `local` converts a time of the node's clock to a time of our clock that is certainly not after it.
@@ -59,11 +67,11 @@ impl OpenRequests {
     pub fn on_message(&mut self, message: ToClient, local: impl Fn(Time) -> Time) -> Option<Tag> {
         match message {
             ToClient::Extended { lease_end } => {
-                self.held_until = self.held_until.max(local(lease_end));
+                self.lease_end = self.lease_end.max(local(lease_end));
                 None
             }
             ToClient::Granted { tag, fence, slot, lease_end, margin } => {
-                self.held_until = self.held_until.max(local(lease_end));
+                self.lease_end = self.lease_end.max(local(lease_end));
                 self.margin = self.margin.max(margin);
                 let state = self.states.get_mut(&tag).filter(|state| **state == RequestState::Waiting)?;
                 *state = RequestState::Held { fence, slot, margin };
@@ -114,10 +122,10 @@ impl OpenRequests {
     }
 
     fn lose_all(&mut self, why: Loss) -> Vec<Tag> {
-        let mut lost = Vec::new();
+        let (mut lost, act_by) = (Vec::new(), self.held_until());
         for (tag, state) in &mut self.states {
             if let RequestState::Held { .. } = state {
-                *state = RequestState::Lost { act_by: self.held_until, why };
+                *state = RequestState::Lost { act_by, why };
                 lost.push(*tag);
             }
         }

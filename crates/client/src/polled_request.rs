@@ -9,7 +9,7 @@
 //! After an error the session is over: the state says what this means for the request, and there is no descriptor any more.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::report::LockQueue;
@@ -18,7 +18,7 @@ use meshlock_cluster::time::Time;
 use meshlock_system::now;
 use meshlock_wire::clients::{RefusalKind, Tag, ToClient, ToNode};
 
-use super::catch_up::{AT_ONCE, catch_up};
+use super::catch_up::catch_up;
 use super::connection::Connection;
 use super::error::ConnectionError;
 use super::node_endpoint::NodeEndpoint;
@@ -97,9 +97,15 @@ impl PolledRequest {
         self.connection.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns the descriptors that keep the lock while any process has them open. There are none once the session is over.
+    /// Returns the descriptors that keep the lock while any process has them open, for processes that are trusted with the session. There
+    /// are none once the session is over.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.connection.iter().flat_map(Connection::descriptors)
+    }
+
+    /// Takes the descriptor that keeps the lock while any process has it open, and over which nothing can be asked.
+    pub fn take_keep_alive(&mut self) -> Option<OwnedFd> {
+        self.connection.as_mut().and_then(Connection::take_keep_alive)
     }
 
     /// Takes the connection to a node on another machine. As long as any process has it open, the node assumes that the client may still
@@ -111,7 +117,8 @@ impl PolledRequest {
     /// Reads what has arrived and handles it. To be called when the descriptor is readable.
     pub fn on_readable(&mut self) -> Result<(), ConnectionError> {
         self.in_session(|connection, inbox| {
-            let mut next = connection.receive(Some(AT_ONCE))?;
+            let mut next = connection.receive_available()?;
+            // Not what comes after that: the end of the session is an event of its own.
             while let Some(message) = next {
                 inbox.on_message(message, connection);
                 next = connection.received()?;
@@ -144,7 +151,7 @@ impl PolledRequest {
     pub fn is_still_held(&mut self) -> bool {
         // If the session is over, the state says so.
         let _ = self.in_session(|connection, inbox| {
-            while let Some(message) = connection.receive(Some(AT_ONCE))? {
+            while let Some(message) = connection.receive_available()? {
                 inbox.on_message(message, connection);
             }
             Ok(())
@@ -190,6 +197,25 @@ impl PolledRequest {
                 Err(error) => Err(error),
             }
         })
+    }
+
+    /// Releases the lock, and waits until the node has confirmed it, at most for `within`. Then the session ends.
+    pub fn release(mut self, within: Duration) {
+        let (tag, until) = (self.tag, Instant::now() + within);
+        self.inbox.requests.forget(tag);
+        // If the session is over, there is nothing to release.
+        let _ = self.in_session(|connection, _| {
+            connection.send(&ToNode::Release(tag))?;
+            while let Some(message) =
+                connection.receive(Some(until.saturating_duration_since(Instant::now())))?
+            {
+                if message == ToClient::Released(tag) {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        self.end(within);
     }
 
     /// Ends the session and waits until the node knows it, at most for `within`.

@@ -26,6 +26,7 @@ use super::node_endpoint::NodeEndpoint;
 use super::open_requests::OpenRequests;
 use super::remote_request::{HeldUntil, RemoteRequest};
 use super::request_state::RequestState;
+use super::touch::Touch;
 
 /// How long dropping the last user of a session waits until the node knows that it has ended.
 const END_WITHIN: Duration = Duration::from_millis(500);
@@ -33,7 +34,7 @@ const END_WITHIN: Duration = Duration::from_millis(500);
 /// A session with one node. It ends when its last user is dropped.
 pub(super) struct NodeSession {
     /// Every caller writes its own messages.
-    writer: Mutex<UnixStream>,
+    writer: Arc<Mutex<UnixStream>>,
     site: SiteName,
     /// Index of its endpoint.
     endpoint: usize,
@@ -82,12 +83,19 @@ impl NodeSession {
         let shared = Arc::new(SharedSession { open: Mutex::default(), held_until: Arc::default() });
         let site = connection.site().clone();
         let (says, ended) = channel();
-        let reader = SessionReader { connection, alarm, shared: Arc::downgrade(&shared), _ended: says };
+        let writer = Arc::new(Mutex::new(writer));
+        let touch = connection.estimate().map(|estimate| Touch::promise(estimate, writer.clone(), now()));
+        let touch = touch.transpose().map_err(failed)?;
+        if let Some(end) = touch.as_ref().and_then(Touch::session_end) {
+            shared.open().requests.keep_until(end);
+        }
+        let reader =
+            SessionReader { connection, alarm, shared: Arc::downgrade(&shared), touch, _ended: says };
         std::thread::Builder::new()
             .name("meshlock client".to_owned())
             .spawn(move || reader.run())
             .map_err(ConnectionError::Thread)?;
-        let (writer, ended) = (Mutex::new(writer), Mutex::new(ended));
+        let ended = Mutex::new(ended);
         Ok(Arc::new(NodeSession { writer, site, endpoint, last_tag: AtomicU64::new(1 << 32), shared, ended }))
     }
 
@@ -206,6 +214,8 @@ struct SessionReader {
     connection: Connection,
     alarm: ClockAlarm,
     shared: Weak<SharedSession>,
+    /// Keeps in touch with a node of this machine. With another machine's, a relay does.
+    touch: Option<Touch>,
     /// Dropped when the thread ends.
     _ended: Sender<()>,
 }
@@ -227,17 +237,22 @@ impl SessionReader {
         loop {
             while let Some(message) = self.connection.received()? {
                 let Some(shared) = self.shared.upgrade() else { return Ok(()) };
-                shared.on_message(message, &self.connection);
+                on_message(&shared, self.touch.as_mut(), message, &self.connection);
+            }
+            if let Some(touch) = &mut self.touch {
+                touch.ping_if_due(now());
             }
             let due = self.shared.upgrade().and_then(|shared| shared.due());
-            self.wait(due)?;
+            let next_ping = self.touch.as_ref().map(Touch::next_ping);
+            self.wait([due, next_ping].into_iter().flatten().min())?;
             if due.is_none_or(|due| now() < due) {
                 self.connection.read_available()?;
                 continue;
             }
             let Some(shared) = self.shared.upgrade() else { return Ok(()) };
+            let touch = &mut self.touch;
             catch_up(&mut self.connection, |connection, message| {
-                shared.on_message(message, connection);
+                on_message(&shared, touch.as_mut(), message, connection);
                 shared.due()
             })?;
             shared.on_event(|open| open.requests.lose_if_due(now()));
@@ -256,6 +271,17 @@ impl SessionReader {
             Err(error) => Err(failed(error.into())),
         }
     }
+}
+
+/// Handles a message of the node: first what it says about the session, then about requests.
+fn on_message(shared: &SharedSession, touch: Option<&mut Touch>, message: ToClient, connection: &Connection) {
+    if let Some(touch) = touch {
+        touch.on_message(&message);
+        if let Some(end) = touch.session_end() {
+            shared.open().requests.keep_until(end);
+        }
+    }
+    shared.on_message(message, connection);
 }
 
 #[cfg(test)]

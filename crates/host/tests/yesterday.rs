@@ -165,7 +165,8 @@ fn said(frame: &[u8]) -> (u8, ToClient) {
     assert_eq!(length, frame.len());
     let holder = |holder: &mut HolderReport| holder.age = Span::ZERO;
     match &mut message {
-        ToClient::Welcome { time, .. } => *time = Time::ZERO,
+        // How a client of this machine can stay in touch was not said then, and nobody need do it.
+        ToClient::Welcome { time, contact, .. } => (*time, *contact) = (Time::ZERO, None),
         ToClient::Granted { lease_end, .. } => *lease_end = Time::ZERO,
         ToClient::Lost { act_by, .. } => *act_by = Time::ZERO,
         ToClient::Queue { queue, .. } => {

@@ -164,6 +164,9 @@ impl Guard {
     /// Returns the fencing token of this grant. It is larger than that of every earlier holder of the lock (with numbered permits, of
     /// the same [`slot`](Guard::slot)). Pass it to whatever the lock protects, which refuses a fence that is smaller than one it has seen.
     ///
+    /// Fences rise for as long as the cluster exists. A node that keeps no durable state and is a cluster of its own (`Node::local`,
+    /// `NodeBuilder::in_memory`) begins again with every process.
+    ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let node = meshlock::Node::local()?;

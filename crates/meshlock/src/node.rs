@@ -79,7 +79,8 @@ impl Node {
         NodeBuilder::new()
     }
 
-    /// Starts a site that is a cluster of its own: locks for the tasks and threads of this process.
+    /// Starts a site that is a cluster of its own: locks for the tasks and threads of this process. It keeps no durable state, so that
+    /// [fences](crate::Guard::fence) begin again with every process.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -174,6 +174,20 @@ fn a_client_that_disconnects_while_it_waits_or_holds_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_hold_that_was_kept_alive_ends_when_its_client_is_silent() {
+    let Some(api) = Api::start() else { return };
+    let mut hold = api.stream("POST", "/v1/locks/a/hold", "");
+    let granted = hold.next();
+    let session = granted["granted"]["session"].as_str().unwrap();
+    let (code, alive) = api.post(&format!("/v1/sessions/{session}/keep-alive"), &json!({}));
+    assert!(code == 200 && alive["ttl_ms"].as_u64() > Some(0), "{alive}");
+    // Its connection stays open, as that of a stopped program does.
+    assert_eq!(api.post("/v1/locks/a/acquire", &json!({})).0, 200, "somebody else has it");
+    let lost = hold.find("it is lost", |told| told.get("still").is_none());
+    assert!(lost.get("lost").is_some(), "{lost}");
+}
+
+#[test]
 fn a_broken_lock_is_lost_by_its_holder() {
     let Some(api) = Api::start() else { return };
     let mut hold = api.stream("POST", "/v1/locks/a/hold", "");

@@ -1,5 +1,5 @@
-//! What nodes and clients need of the operating system: the clock that leases are counted on, alarms on it, and killing process
-//! groups.
+//! What nodes and clients need of the operating system: the clock that leases are counted on, alarms on it, and the processes
+//! that run under a lock.
 //!
 //! This crate isolates the clock of leases, which the pure crates must not read, and forbids an async runtime, which clients
 //! do without.
@@ -11,8 +11,10 @@
 
 mod clock;
 mod clock_alarm;
-mod process_group;
+mod process;
+mod process_tree;
 
 pub use clock::{now, stamp, wall};
 pub use clock_alarm::ClockAlarm;
-pub use process_group::ProcessGroup;
+pub use process::{Process, ancestors};
+pub use process_tree::{ProcessOwner, ProcessTree, children_of, kill_descendants, signal_descendants};

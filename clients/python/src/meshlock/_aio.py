@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import weakref
 from contextlib import asynccontextmanager
 from typing import Any, AsyncIterator, Dict, Optional
 
@@ -70,13 +71,17 @@ class _Answer:
                 return whole
             whole += more
 
+    def socket(self) -> Any:
+        """Returns the connection's socket."""
+        return self._writer.get_extra_info("socket")
+
     def close(self) -> None:
         """Ends the connection."""
         self._writer.close()
 
 
-class AsyncHeld(_wire.Granted):
-    """A lock that is held, until `release` or the end of the `async with` block."""
+class _AsyncHold(_wire.Granted):
+    """A granted lock, and the task that keeps it."""
 
     def __init__(self, grant: _wire.Grant, client: "AsyncClient", answer: _Answer) -> None:
         super().__init__(grant)
@@ -84,33 +89,41 @@ class AsyncHeld(_wire.Granted):
         self._answer = answer
         self._lost = asyncio.Event()
         self._task: "Optional[asyncio.Task[None]]" = None
+        self._loop = asyncio.get_running_loop()
         self._released = False
 
-    async def _begin(self) -> "AsyncHeld":
+    async def _begin(self) -> "_AsyncHold":
         await self._ask()
         self._task = asyncio.ensure_future(self._listen())
         return self
 
     def is_lost(self) -> bool:
-        """Whether the lock is lost, or may be lost because the node has not confirmed it for too long."""
         if self._is_too_late():
             self._lost.set()
         return self._lost.is_set()
 
-    async def lost(self) -> None:
-        """Waits until the lock is lost, or may be lost."""
-        while not self.is_lost():
-            try:
-                await asyncio.wait_for(self._lost.wait(), max(self._safe_until - _wire.now(), 0.0))
-            except asyncio.TimeoutError:
-                pass
-
     def release(self) -> None:
-        """Releases the lock."""
         self._released = True
         if self._task is not None:
             self._task.cancel()
         self._answer.close()
+
+    def _on_forgotten(self) -> None:
+        """Releases a lock that the program has lost track of, in its event loop: this may be called at any moment."""
+        if not self._released:
+            _wire.warn_forgotten(self._grant.lock)
+            try:
+                self._loop.call_soon_threadsafe(self.release)
+            except RuntimeError:
+                # The loop has ended, and its connections with it.
+                pass
+
+    def _on_forked(self) -> None:
+        self._lost = asyncio.Event()
+        self._lost.set()
+        self._released = True
+        self._why = _wire.FORKED
+        _wire.let_go(self._answer.socket())
 
     async def _ask(self) -> None:
         asked = _wire.now()
@@ -139,6 +152,36 @@ class AsyncHeld(_wire.Granted):
                 self._why = why
             self._lost.set()
             self._answer.close()
+
+
+class AsyncHeld(_wire.Handle):
+    """A lock that is held, until `release` or the end of the `async with` block.
+
+    An `AsyncHeld` that is collected without either releases its lock and warns (`ResourceWarning`). In a forked child it is lost: the
+    lock stays with the process that took it.
+    """
+
+    def __init__(self, hold: _AsyncHold) -> None:
+        super().__init__(hold)
+        self._hold = hold
+        weakref.finalize(self, hold._on_forgotten).atexit = False
+
+    def is_lost(self) -> bool:
+        """Whether the lock is lost, or may be lost because the node has not confirmed it for too long."""
+        return self._hold.is_lost()
+
+    async def lost(self) -> None:
+        """Waits until the lock is lost, or may be lost."""
+        hold = self._hold
+        while not hold.is_lost():
+            try:
+                await asyncio.wait_for(hold._lost.wait(), max(hold._safe_until - _wire.now(), 0.0))
+            except asyncio.TimeoutError:
+                pass
+
+    def release(self) -> None:
+        """Releases the lock."""
+        self._hold.release()
 
 
 class AsyncClient:
@@ -181,7 +224,10 @@ class AsyncClient:
         permits: Optional[int] = None,
         label: Optional[str] = None,
     ) -> AsyncHeld:
-        """Waits for a lock. Cancelling the task withdraws the request."""
+        """Waits for a lock. Cancelling the task withdraws the request.
+
+        The lock is held until `release`, the end of this process, or until nothing refers to the `AsyncHeld` any more.
+        """
         asked = _wire.acquire_body(blocking, wait, permits, label)
         within = _wire.answered_within(blocking, wait)
         try:
@@ -192,7 +238,7 @@ class AsyncClient:
             line = await asyncio.wait_for(answer.line(), WITHIN)
             if not line:
                 raise Unreachable("the node ended the connection before it granted the lock; look at its log")
-            return await AsyncHeld(_wire.Grant.of(_wire.read(line)), self, answer)._begin()
+            return AsyncHeld(await _AsyncHold(_wire.Grant.of(_wire.read(line)), self, answer)._begin())
         except BaseException:
             answer.close()
             raise

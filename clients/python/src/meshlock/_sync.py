@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 import threading
+import weakref
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, Optional
 
@@ -13,8 +14,8 @@ from . import _errors, _wire
 from ._errors import Unreachable
 from ._wire import WITHIN
 
-class Held(_wire.Granted):
-    """A lock that is held, until `release` or the end of the `with` block."""
+class _Hold(_wire.Granted):
+    """A granted lock, and the thread that keeps it."""
 
     def __init__(
         self,
@@ -36,25 +37,11 @@ class Held(_wire.Granted):
         threading.Thread(target=self._listen, name=f"meshlock {grant.lock}", daemon=True).start()
 
     def is_lost(self) -> bool:
-        """Whether the lock is lost, or may be lost because the node has not confirmed it for too long."""
         if self._is_too_late():
             self._lost.set()
         return self._lost.is_set()
 
-    def wait_until_lost(self, timeout: Optional[float] = None) -> bool:
-        """Waits until the lock is lost. Returns `False` if it is not lost within `timeout` seconds."""
-        until = None if timeout is None else _wire.now() + timeout
-        while not self.is_lost():
-            left = self._safe_until - _wire.now()
-            if until is not None:
-                left = min(left, until - _wire.now())
-                if left <= 0:
-                    return self.is_lost()
-            self._lost.wait(max(left, 0.0))
-        return True
-
     def release(self) -> None:
-        """Releases the lock."""
         self._released = True
         if not self._lost.is_set():
             try:
@@ -64,6 +51,25 @@ class Held(_wire.Granted):
                 pass
         # The listening thread closes the connection then.
         _shut(self._connection)
+
+    def _on_forgotten(self) -> None:
+        """Releases a lock that the program has lost track of, on another thread: this may be called at any moment."""
+        if not self._released:
+            _wire.warn_forgotten(self._grant.lock)
+            try:
+                threading.Thread(target=self.release, daemon=True).start()
+            except RuntimeError:
+                # The interpreter ends, and the connection with it.
+                pass
+
+    def _on_forked(self) -> None:
+        # The thread that listens does not exist in this process, and a lock of its may never be released: everything is new.
+        self._lost = threading.Event()
+        self._lost.set()
+        self._released = True
+        self._why = _wire.FORKED
+        if self._connection.sock is not None:
+            _wire.let_go(self._connection.sock)
 
     def _ask(self) -> None:
         asked = _wire.now()
@@ -91,6 +97,40 @@ class Held(_wire.Granted):
         self._lost.set()
         self._lines.close()
         _close(self._connection)
+
+
+class Held(_wire.Handle):
+    """A lock that is held, until `release` or the end of the `with` block.
+
+    A `Held` that is collected without either releases its lock and warns (`ResourceWarning`). In a forked child it is lost: the lock stays
+    with the process that took it.
+    """
+
+    def __init__(self, hold: _Hold) -> None:
+        super().__init__(hold)
+        self._hold = hold
+        weakref.finalize(self, hold._on_forgotten).atexit = False
+
+    def is_lost(self) -> bool:
+        """Whether the lock is lost, or may be lost because the node has not confirmed it for too long."""
+        return self._hold.is_lost()
+
+    def wait_until_lost(self, timeout: Optional[float] = None) -> bool:
+        """Waits until the lock is lost. Returns `False` if it is not lost within `timeout` seconds."""
+        hold = self._hold
+        until = None if timeout is None else _wire.now() + timeout
+        while not hold.is_lost():
+            left = hold._safe_until - _wire.now()
+            if until is not None:
+                left = min(left, until - _wire.now())
+                if left <= 0:
+                    return hold.is_lost()
+            hold._lost.wait(max(left, 0.0))
+        return True
+
+    def release(self) -> None:
+        """Releases the lock."""
+        self._hold.release()
 
 
 class Client:
@@ -133,7 +173,7 @@ class Client:
         permits: Optional[int] = None,
         label: Optional[str] = None,
     ) -> Held:
-        """Waits for a lock. It is held until `release` or the end of this process."""
+        """Waits for a lock. It is held until `release`, the end of this process, or until nothing refers to the `Held` any more."""
         asked = _wire.acquire_body(blocking, wait, permits, label)
         within = _wire.answered_within(blocking, wait)
         connection, response = self._send("POST", _wire.path(name, "/hold"), asked, within)
@@ -141,7 +181,7 @@ class Client:
             line = response.readline()
             if not line:
                 raise Unreachable("the node ended the connection before it granted the lock; look at its log")
-            return Held(_wire.Grant.of(_wire.read(line)), self, connection, response)
+            return Held(_Hold(_wire.Grant.of(_wire.read(line)), self, connection, response))
         except OSError as error:
             _close(connection)
             raise Unreachable(f"the node has not answered: {error}") from error

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import ssl
 import time
+import warnings
+import weakref
 from dataclasses import dataclass, field
 from typing import Any, Dict, Optional
 from urllib.parse import quote, urlsplit
@@ -66,6 +69,19 @@ def endpoint(
     return Endpoint(parts.hostname, parts.port or 2379, tls, token)
 
 
+def let_go(sock: Any) -> None:
+    """Closes this process's copy of a connection that another process goes on using: nothing is sent, and its number stays taken."""
+    try:
+        number = sock.fileno()
+        if number >= 0:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, number, inheritable=False)
+            os.close(nothing)
+    except OSError:
+        # It is closed already.
+        pass
+
+
 def path(lock: str, what: str = "") -> str:
     """Returns the path of a lock, or of an operation on it."""
     return f"/v1/locks/{quote(lock, safe='')}{what}"
@@ -124,8 +140,32 @@ class Grant:
         return Grant(granted.get("lock", ""), int(granted.get("fence", 0)), slot, str(granted.get("session", "")))
 
 
+#: Why a lock of the process that forked is not one of its child.
+FORKED = "this process was forked from the one that holds the lock"
+
+#: All held locks of this process.
+_held: "weakref.WeakSet[Granted]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Makes a forked child let go of its parent's locks: otherwise they would be held until the child ends, too."""
+    for granted in list(_held):
+        granted._on_forked()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def warn_forgotten(lock: str) -> None:
+    """Tells the programmer that a lock was neither released nor used in a `with` block."""
+    why = f"the lock '{lock}' was never released; use a `with` block, or call release()"
+    warnings.warn(why, ResourceWarning, stacklevel=2)
+
+
 class Granted:
-    """A held lock; the part that both clients share.
+    """A granted lock; the part that both clients share.
 
     The node says for how long nobody else can have the lock, whatever happens. This time is counted from when the request
     was *sent*: the answer may have waited in a buffer while this process was paused.
@@ -135,6 +175,11 @@ class Granted:
         self._grant = grant
         self._why: Optional[str] = None
         self._safe_until = now()
+        _held.add(self)
+
+    def _on_forked(self) -> None:
+        """Lets go of the lock in a child process that was forked."""
+        raise NotImplementedError
 
     def _is_too_late(self) -> bool:
         return now() >= self._safe_until
@@ -148,22 +193,29 @@ class Granted:
     def _keep_alive(self) -> str:
         return f"/v1/sessions/{self._grant.session}/keep-alive"
 
+
+class Handle:
+    """What a program has of a granted lock. When it is collected, the lock is released; nothing else refers to it."""
+
+    def __init__(self, granted: Granted) -> None:
+        self._granted = granted
+
     @property
     def name(self) -> str:
         """The name of the lock."""
-        return self._grant.lock
+        return self._granted._grant.lock
 
     @property
     def fence(self) -> int:
         """The fence: larger than that of every earlier holder. Pass it to whatever the lock protects."""
-        return self._grant.fence
+        return self._granted._grant.fence
 
     @property
     def slot(self) -> Optional[int]:
         """The number of the permit, where permits are numbered."""
-        return self._grant.slot
+        return self._granted._grant.slot
 
     @property
     def why_lost(self) -> Optional[str]:
         """Why the lock was lost; `None` while it is held."""
-        return self._why
+        return self._granted._why

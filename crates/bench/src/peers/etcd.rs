@@ -54,6 +54,11 @@ impl Etcd {
         Ok(Etcd { servers, addresses, _directory: directory })
     }
 
+    /// Returns the address of the first server.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.addresses[0]
+    }
+
     /// Returns an upper bound for the cost of the JSON gateway, in microseconds: the mean of reads that the server answers from memory.
     pub(crate) async fn gateway(&self, times: u32) -> anyhow::Result<f64> {
         let mut http = Http::open(self.addresses[0]).await?;

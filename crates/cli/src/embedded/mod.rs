@@ -27,8 +27,9 @@ use std::time::Duration;
 
 use meshlock_cluster::names::{ClientLabel, SiteName};
 
+use crate::location::NodeLocation;
 use crate::settings::places::{self, PlaceError};
-use meshlock_client::{Connection, ConnectionError, Keeping, NodeEndpoint};
+use meshlock_client::{Connection, ConnectionError};
 pub(crate) use node::{Arguments, NAME, run};
 
 /// How long another process may take to start the node, or the previous node to stop.
@@ -148,7 +149,7 @@ pub(crate) fn connect(who: &ClientLabel) -> anyhow::Result<Connection> {
 /// Connects if the node runs. Returns `None` if it does not, or stops at this moment.
 fn try_connect(home: &Home, who: &ClientLabel) -> Result<Option<Connection>, ConnectionError> {
     let Some(socket) = home.socket() else { return Ok(None) };
-    match Connection::connect(&NodeEndpoint::Socket(socket), who, &Keeping::Thread) {
+    match NodeLocation::socket(socket).connect_for_children(who) {
         Ok(remote) => Ok(Some(remote)),
         Err(ConnectionError::Nobody { .. } | ConnectionError::Closed(_)) => Ok(None),
         Err(error) => Err(error),

@@ -10,4 +10,5 @@ mod network;
 mod node;
 mod signals;
 mod terminal;
+mod tree;
 mod user;

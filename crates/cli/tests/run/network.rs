@@ -23,8 +23,8 @@ const STAY: &str = "echo in; read _; echo left >> trace";
 const STUBBORN: &str = "trap '' TERM; echo $$; while :; do sleep 600; done";
 
 /// A user whose node is reached over a network, with certificates or without.
-struct Far {
-    user: User,
+pub(crate) struct Far {
+    pub(crate) user: User,
     node: Running,
     address: String,
     /// The address of the node.
@@ -32,7 +32,7 @@ struct Far {
 }
 
 impl Far {
-    fn new(tls: bool) -> Self {
+    pub(crate) fn new(tls: bool) -> Self {
         let user = User::new();
         let protected = if tls {
             for arguments in [&["init"] as &[&str], &["issue", "alpha"], &["issue", "laptop", "--client"]] {
@@ -65,21 +65,21 @@ impl Far {
         ["--node", address].into_iter().chain(self.flags.iter().map(String::as_str)).collect()
     }
 
-    fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+    pub(crate) fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
         more.iter().copied().chain(self.through(&self.address)).collect()
     }
 
     /// Starts a script under a lock, over the network.
-    fn start(&self, more: &[&str], script: &str) -> Running {
+    pub(crate) fn start(&self, more: &[&str], script: &str) -> Running {
         self.user.start(&self.arguments(more), script)
     }
 
-    fn code(&self, more: &[&str], script: &str) -> Option<i32> {
+    pub(crate) fn code(&self, more: &[&str], script: &str) -> Option<i32> {
         self.user.code(&self.arguments(more), script)
     }
 
     /// Runs another command over the network, and returns its exit code and output.
-    fn command(&self, arguments: &[&str]) -> (Option<i32>, String) {
+    pub(crate) fn command(&self, arguments: &[&str]) -> (Option<i32>, String) {
         finish(self.user.command(env!("CARGO_BIN_EXE_meshlock")).args(self.arguments(arguments)))
     }
 

@@ -3,14 +3,13 @@
 //! ```text
 //!  meshlock run ══ a pair of Unix sockets ══ relay ══ TCP, TLS ══ node
 //!       │ starts                               │
-//!      CMD, which has both sockets open        └ pings; estimates until when the lock is safe; kills CMD's group if it must
+//!   supervisor, which has both sockets open    └ pings; estimates until when the lock is safe; kills CMD's processes if it must
 //! ```
 //!
 //! So `meshlock run` works the same wherever the node is. For `run` the relay is a process of its own (the *keeper*), because it has the
 //! TLS state: if `meshlock` is killed, the session goes on until CMD's whole process tree has ended, and if the lock is lost meanwhile
-//! the keeper kills CMD's group in time. If the keeper is killed, `meshlock` ends CMD in time; the connection itself is also open in CMD,
-//! so the node does not take the keeper's end for the client's. Only if both are killed at once is nothing left to end CMD, just as
-//! when `meshlock` and a node of this machine are killed together. Other commands hold no locks; for them the relay is a thread.
+//! the keeper kills that tree in time. If the keeper is killed, `meshlock` ends CMD in time; the connection itself is also open in
+//! CMD's supervisor, so the node does not take the keeper's end for the client's. If both are killed, the supervisor kills CMD. Other commands hold no locks; for them the relay is a thread.
 
 mod session;
 
@@ -20,7 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use meshlock_cluster::time::{Span, Time};
-use meshlock_system::{ClockAlarm, ProcessGroup, now};
+use meshlock_system::{ClockAlarm, ProcessOwner, ProcessTree, now};
 use meshlock_tls::{Security, Wrap};
 use meshlock_wire::clients::{
     RefusalKind, ToClient, ToNode, VERSIONS, put_to_client, put_to_node, take_to_client, take_to_node,
@@ -37,10 +36,10 @@ const MAX_WAITING: usize = 1 << 20;
 /// Maximum number of bytes of one read.
 const READ_BYTES: usize = 16 << 10;
 
-/// Interval for checking whether the last process of a group has ended.
+/// Interval for checking whether the last of the client's processes has ended.
 const LOOK_EVERY: Span = Span::from_millis(20);
 
-/// How long before another client can have the lock the group's processes are killed: earlier if `meshlock`, which would have ended them
+/// How long before another client can have the lock the client's processes are killed: earlier if `meshlock`, which would have ended them
 /// first, no longer runs.
 const RESERVE: Span = Span::from_millis(100);
 const RESERVE_ALONE: Span = Span::from_millis(300);
@@ -55,10 +54,12 @@ pub struct Relay {
     wrap: Wrap,
     alarm: ClockAlarm,
     session: RelayedSession,
-    group: Option<ProcessGroup>,
+    tree: Option<ProcessTree>,
+    /// The other end of what keeps the session while any process has it open.
+    keep_alive: Option<UnixStream>,
     /// The process that started this one.
     parent: Option<Pid>,
-    /// When the group was last killed, so that it is not killed more often than needed.
+    /// When the processes were last killed, so that they are not killed more often than needed.
     last_kill: Time,
     /// Number of trace lines that the client has lost because it did not read, and was not told of yet.
     untold: u64,
@@ -96,7 +97,8 @@ impl Relay {
             wrap,
             alarm: ClockAlarm::new()?,
             session: RelayedSession::default(),
-            group: None,
+            tree: None,
+            keep_alive: None,
             parent: getppid(),
             last_kill: Time::ZERO,
             untold: 0,
@@ -108,6 +110,13 @@ impl Relay {
         })
     }
 
+    /// Keeps the session until no process has the other end of `keep_alive` open any more, or one has written to it.
+    pub fn kept_by(mut self, keep_alive: UnixStream) -> io::Result<Self> {
+        keep_alive.set_nonblocking(true)?;
+        self.keep_alive = Some(keep_alive);
+        Ok(self)
+    }
+
     /// Runs until one side has gone and everything that follows from that is done.
     pub fn run(mut self) -> io::Result<()> {
         let gone = loop {
@@ -117,7 +126,7 @@ impl Relay {
             }
         };
         match gone {
-            Gone::Client => self.outlast_group(),
+            Gone::Client => self.outlast_tree(),
             Gone::Node(why) => self.outlive_node(why.as_deref()),
         }
     }
@@ -179,7 +188,7 @@ impl Relay {
             .map(|error| Gone::Node(Some(error.to_string()))))
     }
 
-    /// Serves the node's side: handles its messages, sends pings, and kills the group when that is due.
+    /// Serves the node's side: handles its messages, sends pings, and kills the processes when that is due.
     fn keep_session(&mut self) -> io::Result<Option<Gone>> {
         let mut came = Vec::new();
         match read_some(&mut self.node, &mut came) {
@@ -207,7 +216,7 @@ impl Relay {
         if let Some(ping) = self.session.ping(at) {
             self.say_to_node(&ping)?;
         }
-        self.kill_group_if_due(at);
+        self.kill_tree_if_due(at);
         Ok(None)
     }
 
@@ -216,11 +225,26 @@ impl Relay {
             // What cannot be sealed is not sent, and the session ends in time.
             Said::Pass(said) => drop(self.say_to_node(&said)),
             Said::Answer(answer) => self.tell(&answer),
-            Said::Guard(group) => match ProcessGroup::of(group, Some(rustix::process::getuid().as_raw())) {
-                Ok(group) => self.group = Some(group),
-                Err(error) => self.refuse(RefusalKind::BadRequest, error.to_string()),
-            },
+            Said::Guard(process) => {
+                if let Err(error) = self.guard(process) {
+                    self.refuse(RefusalKind::BadRequest, error.to_string());
+                }
+            }
         }
+    }
+
+    /// Takes charge of the client's processes, as a node of its own machine does.
+    fn guard(&mut self, process: i32) -> io::Result<()> {
+        if let Some(tree) = &mut self.tree {
+            return tree.add_group(process);
+        }
+        if self.session.has_asked() {
+            return Err(io::Error::other("a client names its processes before it asks for a lock"));
+        }
+        let parent = self.parent.map(|parent| parent.as_raw_nonzero().get());
+        let client = ProcessOwner { process: parent, user: Some(rustix::process::getuid().as_raw()) };
+        self.tree = Some(ProcessTree::below(process, client)?);
+        Ok(())
     }
 
     fn on_node(&mut self, said: ToClient) {
@@ -267,25 +291,25 @@ impl Relay {
         self.wrap.seal(&plain, &mut self.to_node).map_err(io::Error::other)
     }
 
-    /// Returns when the group is killed, if there is one. It is killed again later, in case a process was just being started.
+    /// Returns when the client's processes are killed, if it named any. They are killed again later, in case one was just being started.
     fn kill_at(&self) -> Option<Time> {
         let reserve = if getppid() == self.parent { RESERVE } else { RESERVE_ALONE };
-        let end = self.session.end().filter(|_| self.group.is_some())?;
+        let end = self.session.end().filter(|_| self.tree.is_some())?;
         Some(end.before(reserve).max(self.last_kill + LOOK_EVERY))
     }
 
-    fn kill_group_if_due(&mut self, at: Time) {
+    fn kill_tree_if_due(&mut self, at: Time) {
         if self.kill_at().is_some_and(|kill_at| kill_at <= at)
-            && let Some(group) = self.group
+            && let Some(tree) = self.tree
         {
-            group.kill();
+            tree.kill();
             self.last_kill = at;
         }
     }
 
-    /// Keeps the session of a client that has gone as long as processes of its group run, which may have closed the socket.
-    fn outlast_group(mut self) -> io::Result<()> {
-        while self.group.is_some_and(|group| !group.is_gone()) {
+    /// Keeps the session of a client that has gone as long as its processes run, which may have closed the socket.
+    fn outlast_tree(mut self) -> io::Result<()> {
+        while self.tree.is_some_and(|tree| !tree.is_gone()) || self.is_kept() {
             self.wait(false)?;
             if let Some(Gone::Node(_)) = self.keep_session()? {
                 return self.guard_alone();
@@ -295,6 +319,16 @@ impl Relay {
             }
         }
         self.end()
+    }
+
+    /// Whether a process keeps the session. Nothing can be asked over what it has open, and whoever writes to it is not counted any more.
+    fn is_kept(&mut self) -> bool {
+        let read = self.keep_alive.as_mut().map(|keep_alive| keep_alive.read(&mut [0]));
+        let is_kept = matches!(read, Some(Err(error)) if is_for_later(&error));
+        if !is_kept {
+            self.keep_alive = None;
+        }
+        is_kept
     }
 
     /// Tells the node that the session has ended, and waits until the node confirms it by closing the connection.
@@ -333,11 +367,11 @@ impl Relay {
         self.guard_alone()
     }
 
-    /// Without a node nothing is extended: makes sure that no process of the group is left when the lease ends.
+    /// Without a node nothing is extended: makes sure that none of the client's processes is left when the lease ends.
     fn guard_alone(mut self) -> io::Result<()> {
-        let Some(group) = self.group.filter(|_| self.session.end().is_some()) else { return Ok(()) };
-        while !group.is_gone() {
-            self.kill_group_if_due(now());
+        let Some(tree) = self.tree.filter(|_| self.session.end().is_some()) else { return Ok(()) };
+        while !tree.is_gone() {
+            self.kill_tree_if_due(now());
             self.alarm.set(Some(now() + LOOK_EVERY))?;
             match poll(&mut [PollFd::new(&self.alarm, PollFlags::IN)], None) {
                 Ok(_) | Err(Errno::INTR) => {}

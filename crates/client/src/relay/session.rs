@@ -19,6 +19,7 @@ pub(super) struct RelayedSession {
     next_ping: Option<Time>,
     pings: u64,
     holds: BTreeSet<Tag>,
+    has_asked: bool,
     /// When the client must have stopped, after a lock was lost.
     act_by: Option<Time>,
 }
@@ -30,7 +31,7 @@ pub(super) enum Said {
     Pass(ToNode),
     /// Answer it here.
     Answer(ToClient),
-    /// Kill this process group when the lock is lost and the client has gone.
+    /// Kill this process and what is below it when the lock is lost and the client has gone.
     Guard(i32),
 }
 
@@ -46,6 +47,7 @@ impl RelayedSession {
         if let ToNode::Hello { .. } = said {
             self.hello_said = now;
         }
+        self.has_asked |= matches!(said, ToNode::Acquire { .. });
         Said::Pass(said)
     }
 
@@ -115,6 +117,11 @@ impl RelayedSession {
     /// Returns when the next ping is due.
     pub(super) fn next_ping(&self) -> Option<Time> {
         self.next_ping
+    }
+
+    /// Whether the client has ever asked for a lock.
+    pub(super) fn has_asked(&self) -> bool {
+        self.has_asked
     }
 
     /// Whether the node has welcomed the client.

@@ -7,10 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use meshlock_cluster::time::Span;
+use meshlock_system::ProcessOwner;
 use meshlock_tls::Security;
+use tokio::net::unix::UCred;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::connected_client::ConnectedClient;
+use super::keep_alive::KeepAlives;
 use super::presence::Door;
 use crate::channel::{Channel, Stream};
 use crate::front::Front;
@@ -117,6 +120,7 @@ pub fn serve(
     let accepting = tasks.spawn(async move {
         let listener = UnixListener::from_std(listener).expect("within the node's runtime");
         let connections = Connections::new(changed);
+        let keep_alives = Arc::<KeepAlives>::default();
         loop {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
@@ -126,11 +130,15 @@ pub fn serve(
                 }
             };
             let Some(connection) = connections.enter() else { continue };
-            let owner = stream.peer_cred().ok().map(|credentials| credentials.uid());
+            let peer = stream.peer_cred().ok();
+            let peer = ProcessOwner {
+                process: peer.as_ref().and_then(UCred::pid),
+                user: peer.as_ref().map(UCred::uid),
+            };
             let channel = Channel::new(Stream::Unix(stream), None);
-            let front = front.clone();
+            let (front, door) = (front.clone(), Door::Local { peer, keep_alives: keep_alives.clone() });
             tokio::spawn(async move {
-                ConnectedClient::talk(front, channel, Door::Local { owner }).await;
+                ConnectedClient::talk(front, channel, door).await;
                 drop(connection);
             });
         }

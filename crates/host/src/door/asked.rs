@@ -1,6 +1,7 @@
 //! The open requests of a client, and how their events and answers become messages.
 
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -9,7 +10,7 @@ use tokio::task::AbortHandle;
 
 use super::connected_client::{ConnectedClient, Greeted};
 use super::convert;
-use super::group::kill_by;
+use super::guarded::kill_by;
 use super::watch::ClientWatch;
 use crate::front::{AcquireEvent, AcquireParams, Acquisition, Admitted, Front, NotAnswered, Observer, Owner};
 
@@ -80,9 +81,9 @@ impl Observer for ReplyObserver {
             client.forget(*tag);
         }
         if let AcquireEvent::Lost { act_by, .. } = event
-            && let Some(group) = *client.group.lock().unwrap_or_else(PoisonError::into_inner)
+            && let Some(tree) = *client.tree.lock().unwrap_or_else(PoisonError::into_inner)
         {
-            kill_by(group, *act_by, client.front.node().tasks());
+            kill_by(tree, *act_by, client.front.node().tasks());
         }
         client.say(&convert::event(*tag, event));
         client.channel.flush_soon();
@@ -93,6 +94,7 @@ impl ConnectedClient {
     /// Starts an acquisition.
     pub(super) fn acquire(self: &Arc<Self>, by: &Greeted, tag: Tag, wanted: AcquireParams) {
         if self.reserve(tag) {
+            self.has_asked.store(true, Ordering::Relaxed);
             let observer = ReplyObserver { client: self.clone(), tag };
             let acquisition = self.front.acquire(&by.caller, Owner::Session(by.session), wanted, observer);
             self.keep(tag, OpenRequest::Lock(acquisition));
@@ -159,6 +161,8 @@ async fn answer(
         | ToNode::Cancel(_)
         | ToNode::Release(_)
         | ToNode::Guard { .. }
+        | ToNode::KeepAlive
+        | ToNode::StayInTouch
         | ToNode::Watch { .. } => {
             let (kind, why) = (RefusalKind::BadRequest, "this is no question".to_owned());
             ToClient::Refused { tag, kind, why }

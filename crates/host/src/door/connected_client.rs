@@ -8,7 +8,7 @@ use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::node::ClientAnswer;
 use meshlock_cluster::table::{LockEvent, Session};
 use meshlock_cluster::time::{Span, Time};
-use meshlock_system::{ProcessGroup, now};
+use meshlock_system::{ProcessTree, now};
 use meshlock_wire::clients::{
     Contact, MAX_OPEN, RefusalKind, Tag, ToClient, ToNode, VERSIONS, common_version, put_to_client,
     take_to_node,
@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use tokio::time::timeout;
 
 use super::asked::OpenRequest;
-use super::group::until_gone;
+use super::keep_alive::KeepAlive;
 use super::presence::{Door, Gone, certified, is_maybe_hello};
 use crate::channel::Channel;
 use crate::engine::Listener;
@@ -42,13 +42,21 @@ pub(super) struct ConnectedClient {
     /// Whether it has ever started a watch.
     pub(super) watches: AtomicBool,
     /// The processes to kill when a lock is lost and the client has gone.
-    pub(super) group: Mutex<Option<ProcessGroup>>,
+    pub(super) tree: Mutex<Option<ProcessTree>>,
+    /// Whether it has ever asked for a lock.
+    pub(super) has_asked: AtomicBool,
+    /// Whether it has promised to send something regularly, though it is on this machine.
+    pub(super) stays_in_touch: AtomicBool,
+    /// Set if the connection only keeps the sessions of its process open.
+    pub(super) keep_alive: OnceLock<KeepAlive>,
 }
 
 /// What is known of a client once it has said hello.
 pub(super) struct Greeted {
     pub(super) caller: Admitted,
     pub(super) session: Session,
+    /// After how much silence the session ends, if the client has to stay in touch.
+    pub(super) silence: Span,
     /// The version of the protocol that both sides speak.
     version: u16,
     /// Counts the connection of a client over a network.
@@ -78,7 +86,10 @@ impl ConnectedClient {
             last_message: AtomicU64::new(opened.micros()),
             open: Mutex::default(),
             watches: AtomicBool::new(false),
-            group: Mutex::default(),
+            tree: Mutex::default(),
+            has_asked: AtomicBool::new(false),
+            stays_in_touch: AtomicBool::new(false),
+            keep_alive: OnceLock::new(),
         });
         // The connection is closed last: its end tells the client that everything is released.
         let _closing = CloseOnDrop(client.clone());
@@ -95,11 +106,7 @@ impl ConnectedClient {
             client.channel.close();
             tokio::time::sleep(client.relies_for()).await;
         }
-        // A copy, so that the group can still be killed if the lock is lost meanwhile.
-        let group = *client.group.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(group) = group {
-            until_gone(group).await;
-        }
+        client.until_processes_gone().await;
         client.end_session(gone);
     }
 
@@ -136,6 +143,12 @@ impl ConnectedClient {
                 self.log_end(Some(io::Error::other(why)));
                 return Gone::CutOff;
             }
+            if self.keep_alive.get().is_some() {
+                self.log_end(Some(io::Error::other(
+                    "nothing can be asked over a connection that keeps a session open",
+                )));
+                return Gone::CutOff;
+            }
             let mut at = 0;
             loop {
                 match take_to_node(&bytes[at..]) {
@@ -161,11 +174,7 @@ impl ConnectedClient {
     /// Handles a message. Returns whether the client may continue.
     fn on_message(self: &Arc<Self>, message: ToNode) -> bool {
         let Some(greeted) = self.greeted.get() else {
-            let ToNode::Hello { version, who } = message else {
-                self.refuse(0, RefusalKind::BadRequest, "say hello first");
-                return false;
-            };
-            return self.welcome(version, who);
+            return self.on_first_message(message);
         };
         let Some(kind) = kind_of(&message) else {
             self.refuse(0, RefusalKind::BadRequest, "hello is said once");
@@ -183,7 +192,8 @@ impl ConnectedClient {
             ToNode::Cancel(tag) => self.on_end(tag, OpenRequest::cancel),
             ToNode::Release(tag) => self.on_end(tag, OpenRequest::release),
             ToNode::Guard { group } => self.guard(group),
-            ToNode::Hello { .. } => {}
+            ToNode::StayInTouch => self.stays_in_touch.store(true, Ordering::Relaxed),
+            ToNode::Hello { .. } | ToNode::KeepAlive => {}
             ToNode::Acquire { tag, lock, wait, permits } => self.unless_too_fast(tag, admitted, || {
                 self.acquire(greeted, tag, AcquireParams { lock, wait, permits, cause: None });
             }),
@@ -201,6 +211,21 @@ impl ConnectedClient {
             }
         }
         true
+    }
+
+    /// Handles the message by which a connection says what it is for. Returns whether the client may continue.
+    fn on_first_message(self: &Arc<Self>, message: ToNode) -> bool {
+        if self.keep_alive.get().is_some() {
+            return false;
+        }
+        if let ToNode::Hello { version, who } = message {
+            return self.welcome(version, who);
+        }
+        if message == ToNode::KeepAlive {
+            return self.keep_alive();
+        }
+        self.refuse(0, RefusalKind::BadRequest, "say hello first");
+        false
     }
 
     /// Runs `act` if the client was admitted, or tells it that it exceeds its rate limit.
@@ -235,17 +260,18 @@ impl ConnectedClient {
                 return false;
             }
         };
-        let contact = match &self.door {
-            Door::Local { .. } => None,
-            Door::Network { silence, slot, .. } => {
+        let (silence, drift) = (self.silence(), self.front.drift());
+        let contact = Some(Contact { silence, drift });
+        let unreachable_for = match &self.door {
+            Door::Local { .. } => Span::ZERO,
+            Door::Network { slot, .. } => {
                 drop(slot.lock().unwrap_or_else(PoisonError::into_inner).take());
-                Some(Contact { silence: *silence, drift: self.front.drift() })
+                silence
             }
         };
         let who = certified(who, &caller.principal);
-        let silence = contact.map_or(Span::ZERO, |contact| contact.silence);
-        let session = self.front.open_client_session(&caller, self.clone(), who, silence);
-        let _ = self.greeted.set(Greeted { caller, session, version, _connected: connected });
+        let session = self.front.open_client_session(&caller, self.clone(), who, unreachable_for);
+        let _ = self.greeted.set(Greeted { caller, session, silence, version, _connected: connected });
         self.say(&ToClient::Welcome { version, site: self.front.site().clone(), time: now(), contact });
         true
     }
@@ -314,8 +340,8 @@ impl ConnectedClient {
 /// Returns how a message counts towards the client's rate limit; `None` for a greeting, which is limited by the number of connections.
 fn kind_of(message: &ToNode) -> Option<RequestKind> {
     match message {
-        ToNode::Hello { .. } => None,
-        ToNode::Ping(_) => Some(RequestKind::Renew),
+        ToNode::Hello { .. } | ToNode::KeepAlive => None,
+        ToNode::Ping(_) | ToNode::StayInTouch => Some(RequestKind::Renew),
         // A guard says who must stop when a lock is lost: without it the lock could not be given back in time.
         ToNode::Cancel(_) | ToNode::Release(_) | ToNode::Guard { .. } => Some(RequestKind::GiveBack),
         ToNode::Acquire { .. }

@@ -8,7 +8,8 @@ mod accept;
 mod asked;
 mod connected_client;
 mod convert;
-mod group;
+mod guarded;
+mod keep_alive;
 mod presence;
 #[cfg(test)]
 mod tests;

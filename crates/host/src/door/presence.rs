@@ -1,23 +1,26 @@
 //! How a client is connected, and what follows from that: who it is, when it has gone, and for how long it may still rely on what it
 //! was granted.
 //!
-//! A client of this machine has gone when no process has its connection open any more. A client over a network announces its end (TLS
-//! has a message for that) or falls silent; then its session lasts for as long as the client may still rely on it.
+//! A client of this machine has gone when no process has its connection open any more, or if it has promised to stay in touch and does
+//! not: then it was stopped. A client over a network announces its end (TLS has a message for that) or falls silent; then its session
+//! lasts for as long as the client may still rely on it.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use meshlock_cluster::access::Principal;
 use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::time::{Span, Time};
-use meshlock_system::{ProcessGroup, now};
+use meshlock_system::{ProcessOwner, ProcessTree, now};
 use meshlock_tls::TlsError;
 use meshlock_wire::clients::RefusalKind;
 
-use super::connected_client::ConnectedClient;
+use super::connected_client::{ConnectedClient, Greeted};
+use super::guarded::until_gone;
+use super::keep_alive::KeepAlives;
 use crate::channel::ClosedBy;
 use crate::gate::CallerOrigin;
 use crate::pending::PendingSlot;
@@ -30,8 +33,8 @@ const MAX_HELLO_BYTES: u32 = 1024;
 
 /// How a client is connected.
 pub(super) enum Door {
-    /// On this machine, as this user.
-    Local { owner: Option<u32> },
+    /// On this machine.
+    Local { peer: ProcessOwner, keep_alives: Arc<KeepAlives> },
     /// Over a network. The session ends after this much silence.
     Network { address: SocketAddr, silence: Span, slot: Mutex<Option<PendingSlot>> },
 }
@@ -48,10 +51,12 @@ pub(super) enum Gone {
 impl ConnectedClient {
     /// Returns for how long a client that was cut off, and may still run, can rely on what it was granted.
     pub(super) fn relies_for(&self) -> Duration {
+        let Some(Greeted { silence, .. }) = self.greeted.get() else { return Duration::ZERO };
         let left = match &self.door {
-            _ if self.greeted.get().is_none() => Span::ZERO,
-            Door::Local { .. } => self.front.lease_end().map_or(Span::ZERO, |end| end.since(now())),
-            Door::Network { silence, .. } => {
+            Door::Local { .. } if !self.stays_in_touch.load(Ordering::Relaxed) => {
+                self.front.lease_end().map_or(Span::ZERO, |end| end.since(now()))
+            }
+            Door::Local { .. } | Door::Network { .. } => {
                 let last = Time::from_micros(self.last_message.load(Ordering::Relaxed));
                 (last + self.front.drift().stretch(*silence)).since(now())
             }
@@ -59,9 +64,19 @@ impl ConnectedClient {
         Duration::from_micros(left.micros())
     }
 
-    /// Returns how long to wait for the next message; `None` (forever) for a client of this machine.
+    /// Returns after how much silence the session ends. For a client of this machine that stays in touch this is the length of a lease:
+    /// so long it may rely on what it holds if the whole site is stopped.
+    pub(super) fn silence(&self) -> Span {
+        match &self.door {
+            Door::Local { .. } => self.front.lease_length(),
+            Door::Network { silence, .. } => *silence,
+        }
+    }
+
+    /// Returns how long to wait for the next message; `None` (forever) for a client of this machine that has not promised to stay in touch.
     pub(super) fn waits_for(&self) -> Option<Duration> {
         match &self.door {
+            Door::Local { .. } if self.stays_in_touch.load(Ordering::Relaxed) => Some(self.relies_for()),
             Door::Local { .. } => None,
             Door::Network { .. } if self.greeted.get().is_none() => {
                 let left = (self.opened + GREET_WITHIN).since(now());
@@ -123,21 +138,49 @@ impl ConnectedClient {
     /// Returns the client's origin for the gate.
     pub(super) fn origin(&self) -> CallerOrigin {
         match &self.door {
-            Door::Local { owner } => CallerOrigin::Socket { user: *owner },
+            Door::Local { peer, .. } => CallerOrigin::Socket { user: peer.user },
             Door::Network { address, .. } => CallerOrigin::Network(*address),
         }
     }
 
-    pub(super) fn guard(&self, group: i32) {
-        let group = match &self.door {
-            Door::Local { owner } => ProcessGroup::of(group, *owner),
-            Door::Network { .. } => Err(io::Error::other(
-                "a process group of another machine cannot be ended from here; `meshlock run --node` does it there",
+    /// Makes the connection one that only keeps the sessions of its process open. Returns whether that is possible.
+    pub(super) fn keep_alive(&self) -> bool {
+        match &self.door {
+            Door::Local { peer, keep_alives } if peer.process.is_some() => {
+                self.keep_alive.set(keep_alives.add(*peer)).is_ok()
+            }
+            Door::Local { .. } | Door::Network { .. } => false,
+        }
+    }
+
+    /// Waits until the client's processes have ended or closed what they inherited, as far as the client has named them.
+    pub(super) async fn until_processes_gone(&self) {
+        // A copy, so that the processes can still be killed if the lock is lost meanwhile.
+        let tree = *self.tree.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(tree), Door::Local { peer, keep_alives }) = (tree, &self.door) else { return };
+        until_gone(tree).await;
+        keep_alives.until_closed(*peer).await;
+    }
+
+    /// Takes charge of a client's processes. The first that it names, before it asks for a lock, is the one above all others; what it
+    /// names later must be below that. So nobody can use a session to have other processes ended.
+    pub(super) fn guard(&self, process: i32) {
+        let mut tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
+        let guarded = match (&self.door, &mut *tree) {
+            (Door::Network { .. }, _) => Err(io::Error::other(
+                "processes of another machine cannot be ended from here; `meshlock run --node` does it there",
             )),
+            (Door::Local { .. }, Some(tree)) => tree.add_group(process),
+            (Door::Local { .. }, None) if self.has_asked.load(Ordering::Relaxed) => {
+                Err(io::Error::other("a client names its processes before it asks for a lock"))
+            }
+            (Door::Local { peer, .. }, none) => {
+                ProcessTree::below(process, *peer).map(|tree| *none = Some(tree))
+            }
         };
-        match group {
-            Ok(group) => *self.group.lock().unwrap_or_else(PoisonError::into_inner) = Some(group),
-            Err(error) => self.refuse(0, RefusalKind::BadRequest, error),
+        drop(tree);
+        if let Err(error) = guarded {
+            self.refuse(0, RefusalKind::BadRequest, error);
         }
     }
 }

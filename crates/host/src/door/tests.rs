@@ -1,11 +1,12 @@
 //! How often a client's acquisition takes the node's lock. The client and its connection run on the test's thread, so that nothing else
 //! is counted.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use meshlock_cluster::node::Config;
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::Span;
+use meshlock_system::ProcessOwner;
 use meshlock_testing::{async_test, in_time};
 use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -79,7 +80,8 @@ async fn locks_for_an_acquisition(
 fn an_acquisition_over_a_unix_socket_takes_the_nodes_lock_once() {
     async_test(async {
         let (here, there) = UnixStream::pair().unwrap();
-        let locks = locks_for_an_acquisition(Door::Local { owner: None }, Stream::Unix(here), there).await;
+        let door = Door::Local { peer: ProcessOwner::default(), keep_alives: Arc::default() };
+        let locks = locks_for_an_acquisition(door, Stream::Unix(here), there).await;
         assert_eq!(locks, 1);
     });
 }
@@ -92,5 +94,33 @@ fn an_acquisition_over_tcp_takes_the_nodes_lock_once() {
         let (here, address) = listener.accept().await.unwrap();
         let door = Door::Network { address, silence: Span::from_millis(60_000), slot: Mutex::new(None) };
         assert_eq!(locks_for_an_acquisition(door, Stream::Tcp(here), there).await, 1);
+    });
+}
+
+#[test]
+fn a_client_that_has_promised_to_stay_in_touch_loses_what_it_holds_when_it_is_silent() {
+    async_test(async {
+        let (_engine, front) = ready().await;
+        let mut clients = Vec::new();
+        for promises in [true, false] {
+            let (here, there) = UnixStream::pair().unwrap();
+            let door = Door::Local { peer: ProcessOwner::default(), keep_alives: Arc::default() };
+            tokio::spawn(ConnectedClient::talk(front.clone(), Channel::new(Stream::Unix(here), None), door));
+            let mut client = TestClient { stream: there, bytes: Vec::new() };
+            client.send(&ToNode::Hello { version: VERSIONS.1, who: "a test".parse().unwrap() }).await;
+            let ToClient::Welcome { contact: Some(contact), .. } = client.next().await else {
+                panic!("it is told how to stay in touch")
+            };
+            assert!(contact.silence > Span::ZERO);
+            if promises {
+                client.send(&ToNode::StayInTouch).await;
+            }
+            let (tag, lock) = (1, "jobs".parse().unwrap());
+            client.send(&ToNode::Acquire { tag, lock, wait: Wait::Forever, permits: None }).await;
+            clients.push(client);
+        }
+        assert!(matches!(clients[0].next().await, ToClient::Granted { tag: 1, .. }));
+        // It says nothing more, as if it was stopped. The other one has not promised to say anything.
+        assert!(matches!(clients[1].next().await, ToClient::Granted { tag: 1, .. }));
     });
 }

@@ -121,7 +121,11 @@ impl Locks for Own {
         let caller = caller_of(&request)?;
         let lease = sessions::lease(&request.into_inner().session)?;
         // If the session is over, looking it up fails.
-        self.sessions.renew(&caller, lease);
+        if self.sessions.renew(&caller, lease) == Some(LeaseDuration::UntilDisconnect) {
+            // A connection stays open while its client is stopped. Whoever has begun to say that it runs, during a `hold`, must go on.
+            let ttl = LeaseDuration::For(self.sessions.front().lease_length());
+            self.sessions.start_ttl(lease, ttl);
+        }
         self.session(&caller, lease).map(Response::new)
     }
 

@@ -7,7 +7,8 @@
 //! each [`Pong`](ToClient::Pong) contain the node's current time. A client that records when it asked knows that the
 //! node's clock then showed no more than that, and so never relies on a lock for longer than it has it.
 //!
-//! **Silence.** A client on the node's own machine is gone when its connection is. One that is reached over a network
+//! **Silence.** A client on the node's own machine is gone when its connection is; a program that can be stopped
+//! promises to [stay in touch](ToNode::StayInTouch) as well. One that is reached over a network
 //! may be cut off, which looks like silence from both ends: the [`Welcome`](ToClient::Welcome) says after how much
 //! silence the node ends the session ([`Contact`]); the client makes sure that it has stopped before.
 
@@ -53,8 +54,10 @@ pub enum ToNode {
     Cancel(Tag),
     /// Releases a lock.
     Release(Tag),
-    /// Asks the node to kill this process group of its machine before a lock that the session loses can be granted to
-    /// another client, in case the client itself is gone. Refused over a network.
+    /// Asks the node to kill processes of its machine before a lock that the session loses can be granted to another
+    /// client, in case the client itself is gone. The first time, before the client asks for a lock, `group` is a child
+    /// of the client's process, and everything below that is meant; later it is a process group whose leader is below
+    /// it. All others are refused, and so is everything over a network.
     Guard { group: i32 },
     /// Asks who holds a lock and who waits for it.
     Queue { tag: Tag, lock: LockName },
@@ -78,6 +81,12 @@ pub enum ToNode {
         /// Whether the trace contains the machines' states.
         states: bool,
     },
+    /// Instead of Hello, on a connection of its own: keeps the sessions that the same process has opened on this machine
+    /// until the connection is closed. The node answers nothing, and closes the connection if anything follows.
+    KeepAlive,
+    /// Promises to send something at least once in the time that the [`Welcome`](ToClient::Welcome) of a node of this
+    /// machine gave. From here on the node ends the session when it has been silent for longer.
+    StayInTouch,
 }
 
 numbered! { ToNode {
@@ -95,6 +104,8 @@ numbered! { ToNode {
     11 => Remove { tag, site },
     12 => Leave { tag },
     13 => Watch { tag, pattern, states },
+    14 => KeepAlive,
+    15 => StayInTouch,
 } }
 
 /// A message from a node to a client.
@@ -107,7 +118,8 @@ pub enum ToClient {
         site: SiteName,
         /// The node's time.
         time: Time,
-        /// How the client has to keep in touch, if there is a network between the two.
+        /// How the client has to keep in touch, if there is a network between the two; or on the node's own machine, if
+        /// it [promises to](ToNode::StayInTouch).
         contact: Option<Contact>,
     },
     /// The answer to Ping.

@@ -37,6 +37,8 @@ fn to_node() -> Vec<(String, ToNode)> {
         ("", ToNode::Remove { tag: 2, site: site("b") }),
         ("", ToNode::Leave { tag: 2 }),
         ("", ToNode::Watch { tag: 2, pattern: "pool/*".to_owned(), states: true }),
+        ("", ToNode::KeepAlive),
+        ("", ToNode::StayInTouch),
     ];
     let waits = [Wait::Forever, Wait::Within(Span::from_millis(30_000)), Wait::Try];
     let messages = messages.map(|(more, message)| (format!("{}{more}", label("ToNode", &message)), message));

@@ -1,60 +1,108 @@
-//! CMD: a process group of its own. All its processes inherit the session's socket.
+//! CMD and all processes that it starts: below a [supervisor](super::supervisor), in a process group of its own.
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::Context;
 use meshlock_cluster::names::LockName;
-use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use meshlock_system::{Process, children_of, kill_descendants, signal_descendants};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpgrp, getpid, kill_current_process_group, kill_process, kill_process_group,
-    test_kill_process_group, waitpid,
+    set_child_subreaper, waitpid,
 };
 
-use super::code_of_signal;
-use super::start;
+use super::control::{Control, FromSupervisor, StartOrder};
+use super::supervisor;
 use super::terminal::{Terminal, alone_in_group};
 use super::waiting::GrantedLock;
 
 /// The program of this process, even if its file has been replaced meanwhile.
-const OURSELVES: &str = "/proc/self/exe";
+pub(super) const OURSELVES: &str = "/proc/self/exe";
 
-/// Smallest number for the session's socket. Scripts use small descriptors themselves (`exec 3<file`).
-const MIN_DESCRIPTOR: i32 = 100;
+/// CMD's supervisor, before CMD is started.
+pub(super) struct WaitingSupervisor {
+    pid: Pid,
+    control: Control,
+}
+
+impl WaitingSupervisor {
+    /// Starts the supervisor, which waits. If this process ends before it starts CMD, the supervisor ends, too.
+    /// `node` and the name of the lock are seen by [commands below it](super::nesting).
+    pub(super) fn start(node: &str, name: &LockName, command: &[OsString]) -> anyhow::Result<Self> {
+        let (control, theirs) = Control::pair().context("cannot make a pair of sockets")?;
+        let mut process = Command::new(OURSELVES);
+        process.arg(supervisor::NAME).arg(node).arg(name.as_str()).args(command);
+        process.process_group(0).stdin(Stdio::from(theirs));
+        process.env("MESHLOCK_NAME", name.as_str());
+        let pid = Pid::from_child(&process.spawn().context("cannot start a process for CMD")?);
+        // If the supervisor is killed, what is below it comes to this process. Where that is impossible, the supervisor says so.
+        let _ = set_child_subreaper(Some(getpid()));
+        Ok(WaitingSupervisor { pid, control })
+    }
+
+    /// Returns the process of the supervisor, which leads a process group.
+    pub(super) fn id(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+}
 
 /// CMD and the processes that it has started.
 pub(super) struct Child {
-    /// The process group, which is also the id of its first process.
+    supervisor: WaitingSupervisor,
+    /// The supervisor as a process; `None` once it has ended.
+    running: Option<Process>,
+    /// CMD's process group, which is also the id of its first process.
     group: Pid,
     terminal: Option<Terminal>,
     /// Whether `meshlock run` is alone in its process group.
     alone: bool,
-    /// The exit code of the first process, once it has ended. The kernel reports it only once.
-    ended: Option<u8>,
+    this: Process,
+    /// The processes of Meshlock that this process has started: they are not CMD's.
+    ours: Vec<Process>,
+}
+
+/// What has happened to CMD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChildEvent {
+    /// Its first process has ended with this exit code. `is_last`: no other process that it started is left.
+    Ended { code: u8, is_last: bool },
+    /// The supervisor was killed, so that nobody can tell any more what becomes of CMD.
+    SupervisorKilled,
 }
 
 impl Child {
-    /// Starts CMD.
-    pub(super) fn start(name: &LockName, held: &GrantedLock, command: &[OsString]) -> anyhow::Result<Self> {
+    /// Starts CMD; or returns its exit code if that is impossible, which the user has been told.
+    pub(super) fn start(
+        supervisor: WaitingSupervisor,
+        held: &mut GrantedLock,
+    ) -> anyhow::Result<Result<Self, u8>> {
         let terminal = Terminal::open();
         let alone = terminal.is_some() && alone_in_group();
         let foreground = alone && terminal.as_ref().is_some_and(Terminal::is_ours);
-        let session = held.request.descriptors().map(inheritable).collect::<io::Result<Vec<_>>>()?;
-        let mut process = Command::new(OURSELVES);
-        process.arg(start::NAME);
-        if foreground {
-            process.arg("--foreground");
+        let slot = held.slot.map_or_else(String::new, |slot| slot.to_string());
+        let keep_alive = held.request.take_keep_alive();
+        let order =
+            StartOrder { foreground, keep_alive: keep_alive.is_some(), fence: held.fence.to_string(), slot };
+        let this = Process::this()?;
+        let ours = children_of(this);
+        let stdin = io::stdin();
+        let descriptors: Vec<BorrowedFd<'_>> = std::iter::once(stdin.as_fd())
+            .chain(keep_alive.as_ref().map(AsFd::as_fd))
+            .chain(held.request.descriptors())
+            .collect();
+        supervisor.control.order(&order, &descriptors).context("cannot reach the supervisor of CMD")?;
+        let running = Process::find(supervisor.id());
+        match supervisor.control.receive()? {
+            Some(FromSupervisor::Started(cmd)) => {
+                let group = Pid::from_raw(cmd).context("a process has a number")?;
+                Ok(Ok(Child { supervisor, running, group, terminal, alone, this, ours }))
+            }
+            Some(FromSupervisor::Ended { code, .. }) => Ok(Err(code)),
+            Some(FromSupervisor::Stopped(_)) | None => anyhow::bail!("the supervisor of CMD was killed"),
         }
-        process.arg("--").args(command).process_group(0);
-        process.env("MESHLOCK_NAME", name.as_str()).env("MESHLOCK_FENCE", held.fence.to_string());
-        process.env("MESHLOCK_SLOT", held.slot.map_or_else(String::new, |slot| slot.to_string()));
-        let child = process.spawn().context("cannot start a process for CMD")?;
-        drop(session);
-        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        Ok(Child { group: group.context("a process has a number")?, terminal, alone, ended: None })
     }
 
     /// Returns the process group.
@@ -62,7 +110,12 @@ impl Child {
         self.group.as_raw_nonzero().get()
     }
 
-    /// Passes a signal on to the whole group.
+    /// Returns the descriptor that is readable when something has happened to CMD; `None` once the supervisor has ended.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.running.map(|_| self.supervisor.control.as_fd())
+    }
+
+    /// Passes a signal on to CMD's process group.
     pub(super) fn pass_on(&self, signal: Signal) {
         if signal == Signal::CONT {
             self.come_to_the_foreground();
@@ -71,36 +124,56 @@ impl Child {
         let _ = kill_process_group(self.group, signal);
     }
 
-    /// Asks all processes of the group to end, including stopped ones.
+    /// Asks all processes of CMD to end, including stopped ones.
     pub(super) fn ask_to_end(&self) {
-        let _ = kill_process_group(self.group, Signal::TERM);
-        let _ = kill_process_group(self.group, Signal::CONT);
-    }
-
-    /// Kills all processes of the group.
-    pub(super) fn kill(&self) {
-        let _ = kill_process_group(self.group, Signal::KILL);
-    }
-
-    /// Returns whether the group has no processes any more.
-    pub(super) fn is_gone(&self) -> bool {
-        // Other errors mean that the group exists and runs as another user.
-        test_kill_process_group(self.group) == Err(Errno::SRCH)
-    }
-
-    /// Handles a change of CMD's first process. Returns its exit code once it has ended. If it was stopped because it needs the
-    /// terminal, it gets the terminal; otherwise the user has stopped it, and this process stops as well.
-    pub(super) fn look(&mut self) -> io::Result<Option<u8>> {
-        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
-        while self.ended.is_none() {
-            let Some((_, status)) = waitpid(Some(self.group), options)? else { break };
-            if let Some(signal) = status.stopping_signal() {
-                self.on_stopped(signal);
+        for signal in [Signal::TERM, Signal::CONT] {
+            if let Some(supervisor) = self.running {
+                signal_descendants(supervisor, &[], signal);
             }
-            let exited = status.exit_status().map(|code| u8::try_from(code).unwrap_or(u8::MAX));
-            self.ended = exited.or_else(|| status.terminating_signal().map(code_of_signal));
+            signal_descendants(self.this, &self.ours, signal);
         }
-        Ok(self.ended)
+    }
+
+    /// Kills all processes of CMD.
+    pub(super) fn kill(&self) {
+        if let Some(supervisor) = self.running {
+            kill_descendants(supervisor, &[]);
+        }
+        kill_descendants(self.this, &self.ours);
+    }
+
+    /// Returns whether CMD has no processes any more.
+    pub(super) fn is_gone(&self) -> bool {
+        let mut orphans = children_of(self.this);
+        orphans.retain(|child| !self.ours.contains(child));
+        self.running.is_none() && orphans.is_empty()
+    }
+
+    /// Waits until the supervisor has ended, as it does when no process of CMD is left.
+    pub(super) fn wait_for_end(&mut self) -> io::Result<()> {
+        while self.running.is_some() {
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    /// Reads what the supervisor tells. If CMD was stopped because it needs the terminal, it gets the terminal; otherwise the user has
+    /// stopped it, and this process stops as well.
+    pub(super) fn look(&mut self) -> io::Result<Option<ChildEvent>> {
+        match self.supervisor.control.receive()? {
+            Some(FromSupervisor::Started(_)) => Ok(None),
+            Some(FromSupervisor::Stopped(signal)) => {
+                self.on_stopped(signal);
+                Ok(None)
+            }
+            Some(FromSupervisor::Ended { code, is_last }) => Ok(Some(ChildEvent::Ended { code, is_last })),
+            None => {
+                self.running = None;
+                let status = waitpid(Some(self.supervisor.pid), WaitOptions::empty())?;
+                let killed = status.is_some_and(|(_, status)| status.exit_status() != Some(0));
+                Ok(killed.then_some(ChildEvent::SupervisorKilled))
+            }
+        }
     }
 
     fn on_stopped(&self, signal: i32) {
@@ -137,13 +210,4 @@ impl Child {
             let _ = terminal.give_to(getpgrp());
         }
     }
-}
-
-/// Duplicates the session's socket, to be inherited by CMD and all that it starts: the lock is held while any process has it
-/// open.
-fn inheritable(session: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    // If the limit on descriptors is lower, any number will do.
-    let copy = fcntl_dupfd_cloexec(session, MIN_DESCRIPTOR).or_else(|_| fcntl_dupfd_cloexec(session, 0))?;
-    fcntl_setfd(&copy, FdFlags::empty())?;
-    Ok(copy)
 }

@@ -1,7 +1,7 @@
 //! Waits for the events of `meshlock run`: a signal, a message of the node, a point in time.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use meshlock_cluster::time::Time;
 use meshlock_system::now;
@@ -46,6 +46,8 @@ pub(super) enum WakeReason {
     Signal(Signal),
     /// The node has sent a message, or closed the connection.
     Node,
+    /// Something has happened to CMD.
+    Child,
 }
 
 /// Waits for events. It turns the signals of the process into events, so that they have no other effect.
@@ -69,8 +71,25 @@ impl EventSource {
         Ok(EventSource { signals, alarm: ClockAlarm::new()? })
     }
 
-    /// Waits for the next event. If the time `until` has come, that takes precedence over all other events.
-    pub(super) fn wait(&self, node: Option<BorrowedFd<'_>>, until: Option<Time>) -> io::Result<WakeReason> {
+    /// Returns the descriptor that is readable while a signal waits.
+    pub(super) fn signals(&self) -> BorrowedFd<'_> {
+        self.signals.as_fd()
+    }
+
+    /// Reads all signals that wait, without effect.
+    pub(super) fn take_signals(&self) -> io::Result<()> {
+        while self.next_signal()?.is_some() {}
+        Ok(())
+    }
+
+    /// Waits for the next event. If the time `until` has come, that takes precedence over all other events, and what has happened to CMD
+    /// over messages of the node.
+    pub(super) fn wait(
+        &self,
+        node: Option<BorrowedFd<'_>>,
+        child: Option<BorrowedFd<'_>>,
+        until: Option<Time>,
+    ) -> io::Result<WakeReason> {
         self.alarm.set(until)?;
         loop {
             if until.is_some_and(|until| until <= now()) {
@@ -81,14 +100,18 @@ impl EventSource {
             }
             let mut fds =
                 vec![PollFd::new(&self.signals, PollFlags::IN), PollFd::new(&self.alarm, PollFlags::IN)];
-            fds.extend(node.map(|node| PollFd::from_borrowed_fd(node, PollFlags::IN)));
+            let sources = [(WakeReason::Child, child), (WakeReason::Node, node)];
+            let sources = sources.into_iter().filter_map(|(why, source)| Some((why, source?)));
+            let (reasons, sources): (Vec<_>, Vec<_>) = sources.unzip();
+            fds.extend(sources.into_iter().map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN)));
             match poll(&mut fds, None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
             let quiet = fds[0].revents().is_empty() && fds[1].revents().is_empty();
-            if quiet && fds.get(2).is_some_and(|node| !node.revents().is_empty()) {
-                return Ok(WakeReason::Node);
+            let ready = fds[2..].iter().position(|source| !source.revents().is_empty());
+            if let (true, Some(at)) = (quiet, ready) {
+                return Ok(reasons[at]);
             }
         }
     }
@@ -102,6 +125,11 @@ impl EventSource {
 /// Unblocks the signals for the program that this process becomes: a signal mask survives `exec`.
 pub(crate) fn let_signals_through() -> io::Result<()> {
     Ok(SigSet::from_iter(PASSED_ON).thread_unblock()?)
+}
+
+/// Blocks the signal by which the kernel stops a process that changes the terminal from the background.
+pub(super) fn block_terminal_output_stop() -> io::Result<()> {
+    Ok(SigSet::from_iter([Named::SIGTTOU]).thread_block()?)
 }
 
 /// Returns the signals that this process ignores, one bit each; none if the kernel does not tell.

@@ -18,16 +18,16 @@ use meshlock_system::now;
 use meshlock_wire::clients::LossKind;
 use rustix::process::Signal;
 
-use super::child::Child;
+use super::child::{Child, ChildEvent};
 use super::events::{EventSource, WakeReason};
-use super::{EXIT_LOST, tell};
+use super::{EXIT_LOST, code_of_signal, tell};
 use crate::output::CommandOutcome;
 use meshlock_client::{ConnectionError, Loss, PolledRequest, RequestState};
 
 /// CMD is killed at the latest this long before someone else can get the lock: the kernel needs a moment to end it.
 const RESERVE: Span = Span::from_millis(150);
 
-/// How often to check whether the last process of CMD's group is gone: the kernel does not report it.
+/// How often to check whether the last process of CMD is gone.
 const LOOK_EVERY: Span = Span::from_millis(10);
 
 /// How long to wait at the end until a node on another machine knows that CMD has ended.
@@ -46,6 +46,8 @@ pub(super) struct Holding {
     child: Child,
     /// Set once the lock is lost and CMD has been told to stop.
     deadlines: Option<Deadlines>,
+    /// Whether CMD and all processes that it started have ended by themselves.
+    is_alone: bool,
     /// Receives a value when the last message to the user has been written.
     said: Option<Receiver<()>>,
 }
@@ -61,25 +63,36 @@ struct Deadlines {
 impl Holding {
     pub(super) fn new(mut request: PolledRequest, child: Child, grace: Option<Span>) -> Self {
         let line = request.take_line();
-        Holding { request, line, grace, child, deadlines: None, said: None }
+        Holding { request, line, grace, child, deadlines: None, is_alone: false, said: None }
     }
 
     /// Holds the lock until CMD has ended by itself or was ended.
     pub(super) fn hold(mut self, events: &EventSource) -> anyhow::Result<CommandOutcome> {
-        // If this process is gone when the lock is lost, the node ends CMD.
+        // If this process and the supervisor are gone when the lock is lost, the node ends this group.
         let asked = self.request.guard(self.child.group());
         self.on_session(asked);
         let code = loop {
             if self.is_over() {
                 break EXIT_LOST;
             }
-            match events.wait(self.request.descriptor(), Some(self.next_look()))? {
+            match events.wait(self.request.descriptor(), self.child.descriptor(), Some(self.next_look()))? {
                 WakeReason::Time => self.on_time(),
-                WakeReason::Signal(Signal::CHILD) => match self.child.look()? {
-                    // Processes that CMD left behind still hold the lock, and the node watches over them.
-                    Some(code) if self.deadlines.is_none() => break code,
-                    Some(_) | None => {}
+                WakeReason::Child => match self.child.look()? {
+                    // Processes that CMD left behind still hold the lock, and their supervisor and the node watch over them.
+                    Some(ChildEvent::Ended { code, is_last }) if self.deadlines.is_none() => {
+                        self.is_alone = is_last;
+                        if self.line.is_some() && is_last {
+                            // So that the session's keeper need not wait for it.
+                            self.child.wait_for_end()?;
+                        }
+                        break code;
+                    }
+                    Some(ChildEvent::SupervisorKilled) if self.deadlines.is_none() => {
+                        break self.end_orphans(events)?;
+                    }
+                    Some(ChildEvent::Ended { .. } | ChildEvent::SupervisorKilled) | None => {}
                 },
+                WakeReason::Signal(Signal::CHILD) => {}
                 WakeReason::Signal(signal) => self.child.pass_on(signal),
                 WakeReason::Node => {
                     let read = self.request.on_readable();
@@ -88,8 +101,10 @@ impl Holding {
             }
         };
         self.child.give_terminal_back();
-        if self.child.is_gone() {
-            // So that the lock is free when this command has returned.
+        if self.is_alone {
+            // So that the lock is free when this command has returned: no process is left that could need it.
+            self.request.release(END_WITHIN);
+        } else if self.child.is_gone() {
             self.request.end(END_WITHIN);
         }
         drop(self.line);
@@ -97,6 +112,17 @@ impl Holding {
             let _ = said.recv_timeout(SAY_WITHIN);
         }
         Ok(CommandOutcome::Exit(code))
+    }
+
+    /// Kills all processes of CMD, because the supervisor was killed and nobody would hold the lock for those that CMD leaves behind.
+    fn end_orphans(&mut self, events: &EventSource) -> anyhow::Result<u8> {
+        self.tell_aside("the supervisor of CMD was killed; ending CMD".to_owned());
+        let until = self.request.due().unwrap_or_else(now);
+        while !self.child.is_gone() && now() < until {
+            self.child.kill();
+            events.wait(None, None, Some(now() + LOOK_EVERY))?;
+        }
+        Ok(code_of_signal(Signal::KILL.as_raw()))
     }
 
     /// Handles what has happened to the session. `done` is what the call that found out returned: an error if the session is over.

@@ -1,5 +1,6 @@
 //! The keeper: a hidden command that keeps the session of `meshlock run` with a node on another machine.
 
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -18,7 +19,8 @@ use crate::output::CommandOutcome;
 /// Name of the hidden command.
 pub(crate) const NAME: &str = "keep-session";
 
-/// Arguments of the hidden command. Its standard input is the client's socket, its standard output the connection to the node.
+/// Arguments of the hidden command. Its standard input is the client's socket, its standard output the connection to the node, and its
+/// standard error the other end of what keeps the session alive.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The directory of the client's certificate
@@ -47,6 +49,9 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
         Some(dir) => Security::Tls(identity(dir)?),
         None => Security::Plain,
     };
-    Relay::new(client, node, &security)?.run()?;
+    let keep_alive = UnixStream::from(io::stderr().as_fd().try_clone_to_owned()?);
+    // What is written to standard error would count as a process that misuses its keep-alive.
+    rustix::stdio::dup2_stderr(OpenOptions::new().write(true).open("/dev/null")?)?;
+    Relay::new(client, node, &security)?.kept_by(keep_alive)?.run()?;
     Ok(CommandOutcome::Done)
 }

@@ -2,22 +2,27 @@
 //!
 //! ```text
 //!  meshlock run ──connects──▶ node          the session: one socket
+//!       │ starts the supervisor, below which CMD's processes will be  (child, supervisor)
 //!       │ waits until the lock is granted  (waiting)
-//!       │ starts CMD as a process group of its own, which inherits the session's socket  (child, start)
+//!       │ has the supervisor start CMD as a process group of its own  (child, control, start)
 //!       │ passes signals on, watches the lease, ends CMD in time if the lock is lost  (holding)
 //!       ▼
 //!  CMD's exit code
 //! ```
 //!
-//! The lock is free when the last process closes the session's socket: if `meshlock` is killed, CMD and what it started
-//! still hold it. The node knows CMD's process group, and ends it if the lock is lost and `meshlock` is gone. If the node is
-//! on another machine, a [relay](meshlock_client) in a process of its own does that in the node's place.
+//! The lock is free when the last process closes the session's socket. The supervisor has it open, and ends after the last process
+//! below it: if `meshlock` is killed, CMD and what it started still hold the lock. The node knows the supervisor, and ends what is below
+//! it if the lock is lost and `meshlock` is gone. If the node is on another machine, a [relay](meshlock_client) in a process of its own
+//! does that in the node's place.
 
 mod child;
+mod control;
 mod events;
 mod holding;
 pub(crate) mod keeper;
+mod nesting;
 pub(crate) mod start;
+pub(crate) mod supervisor;
 mod terminal;
 mod waiting;
 
@@ -58,17 +63,19 @@ Without --socket, --node, MESHLOCK_NODE and MESHLOCK_SOCKET, the only running no
 started that ends after its last client, and only this user on this machine shares its locks. On the machines of a cluster always
 name the node, above all in cron jobs and services.
 
-With --node a second process keeps the session: CMD keeps the lock while it runs, even if `meshlock` itself is killed, and is ended
-in time if the node cannot be reached any more.
+All processes that CMD starts are under the lock, in the background, too: it is held until the last of them has ended. CMD keeps the
+lock even if `meshlock` itself is killed. With --node another process keeps the session, and ends CMD in time if the node cannot be
+reached any more. A `meshlock run` of the same lock below CMD is refused.
 
 CMD can be ended only if it runs as the same user: write `sudo meshlock run NAME -- CMD`, not `meshlock run NAME -- sudo CMD`.
 
 Exit codes:
   N    the exit code of CMD; 128+N if signal N ended CMD, or the wait for the lock
-  64   invalid arguments, or the lock has another number of permits
+  64   invalid arguments, the lock has another number of permits, or a process above this one holds it
   69   no node is reachable
   75   the lock was not granted in time (--try, --wait)
   76   the lock was lost while CMD ran; CMD was ended before anyone else could get the lock
+  137  also: the supervisor of CMD was killed; CMD was ended
   126  CMD cannot be executed
   127  CMD is not found";
 
@@ -104,11 +111,10 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
         None if *only_try => Wait::Try,
         None => Wait::Forever,
     };
-    let who = label(&command[0]);
-    let mut request = RunRequest::new(name.clone(), wait, *permits, node, who)?;
+    let mut request = RunRequest::new(name.clone(), wait, *permits, node, command)?;
     // From here on signals are queued. Before, there was no process to pass them on to.
     let events = EventSource::begin()?;
-    let held = match request.wait(&events)? {
+    let mut held = match request.wait(&events)? {
         Waited::Granted(held) => *held,
         Waited::LostAgain => {
             tell(format!("the lock '{name}' was lost before CMD was started; try again"));
@@ -129,7 +135,10 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
         }
         Waited::Interrupted(signal) => return Ok(CommandOutcome::Exit(code_of_signal(signal.as_raw()))),
     };
-    let child = Child::start(name, &held, command)?;
+    let child = match Child::start(request.into_supervisor(), &mut held)? {
+        Ok(child) => child,
+        Err(code) => return Ok(CommandOutcome::Exit(code)),
+    };
     Holding::new(held.request, child, grace.map(HumanDuration::span)).hold(&events)
 }
 

@@ -1,5 +1,6 @@
 //! Requests the lock and waits for it.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 
 use meshlock_cluster::names::{ClientLabel, LockName};
@@ -10,14 +11,20 @@ use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
 use rustix::process::{Signal, getpid, kill_process};
 
+use super::child::WaitingSupervisor;
 use super::events::{EventSource, WakeReason};
-use super::tell;
+use super::{label, nesting, tell};
 use crate::embedded;
 use crate::location::{self, NodeFlags, NodeLocation};
+use meshlock_wire::clients::ToNode;
+
 use meshlock_client::{Connection, ConnectionError, NotGranted, PolledRequest, RequestState};
 
 /// After this time, a user at a terminal is told who holds the lock.
 const TELL_AFTER: Span = Span::from_millis(1000);
+
+/// What nested commands are told of the embedded node.
+const EMBEDDED: &str = "embedded";
 
 /// A request of `meshlock run` for a lock.
 pub(super) struct RunRequest {
@@ -29,6 +36,7 @@ pub(super) struct RunRequest {
     location: Option<NodeLocation>,
     /// A connection that has not been used yet.
     connection: Option<Connection>,
+    supervisor: WaitingSupervisor,
     since: Time,
 }
 
@@ -56,13 +64,13 @@ pub(super) enum Waited {
 }
 
 impl RunRequest {
-    /// Finds the node, or starts the embedded one, and connects.
+    /// Finds the node, or starts the embedded one, starts the supervisor of CMD, and connects.
     pub(super) fn new(
         lock: LockName,
         wait: Wait,
         permits: Option<u32>,
         node: &NodeFlags,
-        who: ClientLabel,
+        command: &[OsString],
     ) -> anyhow::Result<Self> {
         let location = match node.find() {
             Ok(location) if location.as_socket().is_some_and(embedded::is_embedded) => None,
@@ -70,7 +78,13 @@ impl RunRequest {
             Err(error) if location::is_none(&error) => None,
             Err(error) => return Err(error),
         };
-        let mut request = RunRequest { lock, wait, permits, who, location, connection: None, since: now() };
+        let at = location.as_ref().map_or_else(|| EMBEDDED.to_owned(), ToString::to_string);
+        nesting::refuse_own_lock(&at, &lock, permits)?;
+        // Started first: it takes as long as asking the node, and the node must know it before it grants the lock.
+        let supervisor = WaitingSupervisor::start(&at, &lock, command)?;
+        let (who, connection) = (label(&command[0]), None);
+        let mut request =
+            RunRequest { lock, wait, permits, who, location, connection, supervisor, since: now() };
         request.connection = Some(request.connect()?);
         Ok(request)
     }
@@ -80,6 +94,11 @@ impl RunRequest {
             Some(location) => Ok(location.connect_for_children(&self.who)?),
             None => embedded::connect(&self.who),
         }
+    }
+
+    /// Returns the supervisor, to start CMD with.
+    pub(super) fn into_supervisor(self) -> WaitingSupervisor {
+        self.supervisor
     }
 
     /// Waits for the answer. If the embedded node ends meanwhile, it is started again.
@@ -100,12 +119,14 @@ impl RunRequest {
     }
 
     /// Waits for the answer of one node. Returns `None` if the node leaves its cluster.
-    fn wait_at(&self, connection: Connection, events: &EventSource) -> anyhow::Result<Option<Waited>> {
+    fn wait_at(&self, mut connection: Connection, events: &EventSource) -> anyhow::Result<Option<Waited>> {
+        // If this process is gone when the lock is lost, the node ends what is below the supervisor.
+        connection.send(&ToNode::Guard { group: self.supervisor.id() })?;
         let wait = self.wait.after(now().since(self.since));
         let mut request = PolledRequest::send(connection, self.lock.clone(), wait, self.permits)?;
         let mut tell_at = std::io::stderr().is_terminal().then(|| self.since + TELL_AFTER);
         while *request.state() == RequestState::Waiting {
-            match events.wait(request.descriptor(), tell_at)? {
+            match events.wait(request.descriptor(), None, tell_at)? {
                 WakeReason::Time => {
                     tell_at = None;
                     request.ask_queue()?;
@@ -113,7 +134,7 @@ impl RunRequest {
                 WakeReason::Signal(signal) if ends_waiting(signal) => {
                     return Ok(Some(Waited::Interrupted(signal)));
                 }
-                WakeReason::Signal(_) => {}
+                WakeReason::Signal(_) | WakeReason::Child => {}
                 WakeReason::Node => {
                     request.on_readable()?;
                     if let Some(queue) = request.take_queue() {

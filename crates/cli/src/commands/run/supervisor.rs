@@ -1,0 +1,228 @@
+//! The supervisor: a process between `meshlock run` and CMD, below which all processes of CMD stay.
+//!
+//! ```text
+//!  meshlock run ── control ── supervisor ── CMD ── …        the supervisor is a child subreaper: whatever CMD starts, and however
+//!       │                        │           └─ …           often it forks, is a child of the supervisor once its parent has ended
+//!       └──────── session ───────┘
+//! ```
+//!
+//! It has the session open, so the lock is held until it ends, and it ends when the last process below it has ended. It tells
+//! `meshlock run` what becomes of CMD. CMD itself inherits a connection that only keeps the session: it counts if everything else of
+//! Meshlock was killed, and nothing can be asked over it. If `meshlock run` has gone and the session ends, nobody else is left to end CMD: it does.
+//!
+//! It is started before the lock is granted, so that the node knows it by then, and waits for the word to start CMD. This also takes
+//! the time to start it off the time between the grant and CMD.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use meshlock_system::{Process, kill_descendants};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::process::{Pid, WaitOptions, set_child_subreaper, wait};
+
+use super::control::{Control, FromSupervisor, StartOrder};
+use super::events::{EventSource, let_signals_through};
+use super::{code_of_signal, start, tell};
+
+/// Name of the hidden command. Its arguments are the node, the lock and CMD. It is started for every `meshlock run`, and must be fast.
+pub(crate) const NAME: &str = "supervise-held";
+
+/// Number of arguments before CMD.
+const BEFORE_COMMAND: usize = 2;
+
+/// Smallest number for the descriptor that CMD inherits. Scripts use small descriptors themselves (`exec 3<file`).
+const MIN_DESCRIPTOR: i32 = 100;
+
+/// How long to wait for processes that were killed before those are killed that were started meanwhile.
+const KILL_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
+
+/// Runs the supervisor of CMD in its own process. Its standard input is the connection to `meshlock run`.
+pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<()> {
+    let command = arguments.get(BEFORE_COMMAND..).unwrap_or_default();
+    let events = EventSource::begin()?;
+    let control = Control::of(io::stdin().as_fd().try_clone_to_owned()?);
+    let subreaper = set_child_subreaper(Some(rustix::process::getpid()));
+    // `meshlock run` has not got the lock, or was killed: there is nothing to do.
+    let Some((order, descriptors)) = control.receive_order()? else { return Ok(()) };
+    if let Err(error) = subreaper {
+        tell(format!(
+            "processes that leave CMD's process group do not keep the lock: this system has no child subreapers ({error})"
+        ));
+    }
+    let (cmd, session) = match spawn(command, &order, descriptors) {
+        Ok(started) => started,
+        Err(error) => {
+            let program = command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
+            tell(format!("cannot run '{program}': {error}"));
+            return Ok(control.say(FromSupervisor::Ended { code: start::code_of(&error), is_last: true })?);
+        }
+    };
+    let mut supervisor = Supervisor { cmd, control: Some(control), session, events };
+    supervisor.say(FromSupervisor::Started(cmd.as_raw_nonzero().get()));
+    let supervised = let_go_of_the_callers_files().map_err(Into::into).and_then(|()| supervisor.run());
+    // Whatever has failed: nothing that runs may be left behind without a supervisor.
+    supervised.or_else(|_| supervisor.end_all())
+}
+
+/// Starts CMD with the first descriptor as its standard input. Returns its process, and the descriptors that keep the session.
+fn spawn(
+    command: &[OsString],
+    order: &StartOrder,
+    mut descriptors: Vec<OwnedFd>,
+) -> io::Result<(Pid, Vec<OwnedFd>)> {
+    if descriptors.is_empty() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let stdin = descriptors.remove(0);
+    let keep_alive = if order.keep_alive && !descriptors.is_empty() {
+        Some(inheritable(&descriptors.remove(0))?)
+    } else {
+        None
+    };
+    let session = descriptors;
+    let mut process = if order.foreground {
+        let mut process = Command::new(super::child::OURSELVES);
+        process.arg(start::NAME).arg("--").args(command);
+        process
+    } else {
+        let mut words = command.iter();
+        let mut process = Command::new(words.next().ok_or(io::ErrorKind::InvalidInput)?);
+        process.args(words);
+        process
+    };
+    process.stdin(Stdio::from(stdin)).process_group(0);
+    process.env("MESHLOCK_FENCE", &order.fence).env("MESHLOCK_SLOT", &order.slot);
+    // On a thread of its own, because a process inherits the blocked signals of the thread that starts it.
+    let spawned = std::thread::scope(|scope| {
+        let starter = scope.spawn(|| let_signals_through().and_then(|()| process.spawn()));
+        starter.join().unwrap_or_else(|_| Err(io::Error::other("the thread that starts it has failed")))
+    })?;
+    // CMD and what it starts have it from here on, and nobody else.
+    drop(keep_alive);
+    Ok((Pid::from_child(&spawned), session))
+}
+
+/// Duplicates a descriptor, to be inherited by CMD and all that it starts.
+fn inheritable(descriptor: &OwnedFd) -> io::Result<OwnedFd> {
+    // If the limit on descriptors is lower, any number will do.
+    let copy =
+        fcntl_dupfd_cloexec(descriptor, MIN_DESCRIPTOR).or_else(|_| fcntl_dupfd_cloexec(descriptor, 0))?;
+    fcntl_setfd(&copy, FdFlags::empty())?;
+    Ok(copy)
+}
+
+/// Closes what this process has of the caller's: whoever waits for the end of the output waits for CMD's processes only.
+fn let_go_of_the_callers_files() -> io::Result<()> {
+    let nothing = OpenOptions::new().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    rustix::stdio::dup2_stderr(&nothing)?;
+    std::env::set_current_dir("/")
+}
+
+struct Supervisor {
+    cmd: Pid,
+    /// The connection to `meshlock run`; `None` once that has gone.
+    control: Option<Control>,
+    /// What keeps the session: the socket first.
+    session: Vec<OwnedFd>,
+    events: EventSource,
+}
+
+impl Supervisor {
+    /// Runs until the last process below this one has ended.
+    fn run(&mut self) -> anyhow::Result<()> {
+        while self.has_children()? {
+            self.events.take_signals()?;
+            let mut waits = vec![PollFd::from_borrowed_fd(self.events.signals(), PollFlags::IN)];
+            // While `meshlock run` is there, it is the one who reads the node's messages.
+            let watched = match (&self.control, self.session.first()) {
+                (Some(control), _) => Some(control.as_fd()),
+                (None, Some(session)) => Some(session.as_fd()),
+                (None, None) => None,
+            };
+            waits.extend(watched.map(|watched| PollFd::from_borrowed_fd(watched, PollFlags::IN)));
+            match poll(&mut waits, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if waits.get(1).is_some_and(|watched| !watched.revents().is_empty()) {
+                drop(waits);
+                self.on_readable()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Collects the status of all processes that have ended, and tells `meshlock run` what became of CMD. Returns whether any are left.
+    fn has_children(&mut self) -> io::Result<bool> {
+        let mut code = None;
+        let has_children = loop {
+            match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+                Ok(Some((pid, status))) if pid == self.cmd => {
+                    if let Some(signal) = status.stopping_signal() {
+                        self.say(FromSupervisor::Stopped(signal));
+                    }
+                    let exited = status.exit_status().map(|code| u8::try_from(code).unwrap_or(u8::MAX));
+                    code = exited.or_else(|| status.terminating_signal().map(code_of_signal)).or(code);
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => break true,
+                Err(Errno::CHILD) => break false,
+                Err(error) => return Err(error.into()),
+            }
+        };
+        if let Some(code) = code {
+            if !has_children {
+                // `meshlock run` ends the session when it sees that this process has ended.
+                self.session.clear();
+            }
+            self.say(FromSupervisor::Ended { code, is_last: !has_children });
+        }
+        Ok(has_children)
+    }
+
+    fn say(&self, what: FromSupervisor) {
+        if let Some(control) = &self.control {
+            // It may have been killed; then its end is noticed.
+            let _ = control.say(what);
+        }
+    }
+
+    /// Handles the end of `meshlock run`, or of the session after it.
+    fn on_readable(&mut self) -> anyhow::Result<()> {
+        if let Some(control) = &self.control {
+            if control.is_over() {
+                self.control = None;
+            }
+            return Ok(());
+        }
+        let mut scratch = [0; 4096];
+        let read = self.session.first().map(|session| rustix::io::read(session, &mut scratch[..]));
+        // Nobody needs the node's messages any more: if the lock is lost, the node kills all processes below this one.
+        if !matches!(read, Some(Ok(1..) | Err(Errno::INTR | Errno::AGAIN))) {
+            self.end_all()?;
+        }
+        Ok(())
+    }
+
+    /// Kills all processes below this one: the session has ended, and nobody else is left to do it.
+    fn end_all(&mut self) -> anyhow::Result<()> {
+        let this = Process::this()?;
+        while self.has_children()? {
+            kill_descendants(this, &[]);
+            self.events.take_signals()?;
+            let mut waits = [PollFd::from_borrowed_fd(self.events.signals(), PollFlags::IN)];
+            match poll(&mut waits, Some(&KILL_AGAIN)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.session.clear();
+        Ok(())
+    }
+}
