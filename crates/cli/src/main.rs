@@ -18,7 +18,7 @@ use clap::Parser;
 use cli::{Cli, Command};
 use embedded::EmbeddedError;
 use meshlock_client::ConnectionError;
-use output::{CommandOutcome, UsageError};
+use output::{CommandOutcome, Printable, UsageError};
 use settings::places::PlaceError;
 
 /// Exit code for a command that could not finish: an exploration reached its limit, or some sites did not answer.
@@ -48,7 +48,8 @@ fn main() -> ExitCode {
         Ok(CommandOutcome::Exit(code)) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("meshlock: {error:#}{}", hint(&error));
+            // The error may contain what a node said, or a name that somebody else chose.
+            eprintln!("meshlock: {}{}", Printable(format_args!("{error:#}")), hint(&error));
             exit_code(&error)
         }
     }

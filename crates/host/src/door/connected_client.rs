@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::asked::OpenRequest;
 use super::group::until_gone;
-use super::presence::{Door, Gone, certified, is_maybe_hello};
+use super::presence::{Door, Gone, is_maybe_hello, proved_label};
 use crate::channel::Channel;
 use crate::engine::Listener;
 use crate::front::{AcquireParams, Admitted, Front};
@@ -242,7 +242,7 @@ impl ConnectedClient {
                 Some(Contact { silence: *silence, drift: self.front.drift() })
             }
         };
-        let who = certified(who, &caller.principal);
+        let who = proved_label(&caller, &who);
         let silence = contact.map_or(Span::ZERO, |contact| contact.silence);
         let session = self.front.open_client_session(&caller, self.clone(), who, silence);
         let _ = self.greeted.set(Greeted { caller, session, version, _connected: connected });

@@ -19,7 +19,7 @@ use meshlock_wire::clients::RefusalKind;
 
 use super::connected_client::ConnectedClient;
 use crate::channel::ClosedBy;
-use crate::gate::CallerOrigin;
+use crate::gate::{Caller, CallerOrigin, Connected};
 use crate::pending::PendingSlot;
 
 /// How long a client over a network may take in total to identify itself.
@@ -30,8 +30,8 @@ const MAX_HELLO_BYTES: u32 = 1024;
 
 /// How a client is connected.
 pub(super) enum Door {
-    /// On this machine, as this user.
-    Local { owner: Option<u32> },
+    /// On this machine, as this user. The connection of a user whom the rules bind is counted.
+    Local { user: u32, principal: Principal, _counted: Option<Connected> },
     /// Over a network. The session ends after this much silence.
     Network { address: SocketAddr, silence: Span, slot: Mutex<Option<PendingSlot>> },
 }
@@ -59,15 +59,18 @@ impl ConnectedClient {
         Duration::from_micros(left.micros())
     }
 
-    /// Returns how long to wait for the next message; `None` (forever) for a client of this machine.
+    /// Returns how long to wait for the next message; `None` (forever) for a client of this machine, unless it belongs to another user and
+    /// has not said hello.
     pub(super) fn waits_for(&self) -> Option<Duration> {
+        let is_greeted = self.greeted.get().is_some();
         match &self.door {
-            Door::Local { .. } => None,
-            Door::Network { .. } if self.greeted.get().is_none() => {
+            Door::Local { principal: Principal::Local, .. } => None,
+            Door::Local { .. } if is_greeted => None,
+            Door::Local { .. } | Door::Network { .. } if !is_greeted => {
                 let left = (self.opened + GREET_WITHIN).since(now());
                 Some(Duration::from_micros(left.micros()))
             }
-            Door::Network { .. } => Some(self.relies_for()),
+            Door::Local { .. } | Door::Network { .. } => Some(self.relies_for()),
         }
     }
 
@@ -108,11 +111,11 @@ impl ConnectedClient {
         }
     }
 
-    /// Determines the principal: by the client's certificate, or without TLS by where the client comes from.
+    /// Determines the principal: by the client's certificate, by its user, or without both by where the client comes from.
     pub(super) fn principal(&self) -> Result<Principal, TlsError> {
         match (self.channel.peer_client(), &self.door) {
             (Some(client), _) => client.map(Principal::Named),
-            (None, Door::Local { .. }) => Ok(Principal::Local),
+            (None, Door::Local { principal, .. }) => Ok(principal.clone()),
             (None, Door::Network { address, .. }) if address.ip().to_canonical().is_loopback() => {
                 Ok(Principal::Local)
             }
@@ -123,14 +126,14 @@ impl ConnectedClient {
     /// Returns the client's origin for the gate.
     pub(super) fn origin(&self) -> CallerOrigin {
         match &self.door {
-            Door::Local { owner } => CallerOrigin::Socket { user: *owner },
+            Door::Local { user, .. } => CallerOrigin::Socket { user: *user },
             Door::Network { address, .. } => CallerOrigin::Network(*address),
         }
     }
 
     pub(super) fn guard(&self, group: i32) {
         let group = match &self.door {
-            Door::Local { owner } => ProcessGroup::of(group, *owner),
+            Door::Local { user, .. } => ProcessGroup::of(group, Some(*user)),
             Door::Network { .. } => Err(io::Error::other(
                 "a process group of another machine cannot be ended from here; `meshlock run --node` does it there",
             )),
@@ -142,11 +145,13 @@ impl ConnectedClient {
     }
 }
 
-/// Returns the label that others see: the client's own label, followed by the name in its certificate.
-pub(super) fn certified(who: ClientLabel, principal: &Principal) -> ClientLabel {
-    let Principal::Named(client) = principal else { return who };
-    let short = || format!("client {client}").parse().unwrap_or_else(|_| who.clone());
-    format!("{who}, client {client}").parse().unwrap_or_else(|_| short())
+/// Returns the label that others see: what the client has proved, and the label that it gives itself. A client of this machine has proved
+/// which user it belongs to.
+pub(super) fn proved_label(caller: &Caller, given: &ClientLabel) -> ClientLabel {
+    match caller.origin {
+        CallerOrigin::Socket { user } => ClientLabel::proved(&Principal::User(user), given),
+        CallerOrigin::Network(_) | CallerOrigin::Process => ClientLabel::proved(&caller.principal, given),
+    }
 }
 
 /// Whether these can be the first bytes of a greeting. A client that speaks another protocol is cut off at once.

@@ -30,7 +30,7 @@ use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::table::Wait;
 
 use crate::location::NodeFlags;
-use crate::output::{CommandOutcome, UsageError};
+use crate::output::{CommandOutcome, Printable, UsageError};
 use crate::settings::duration::HumanDuration;
 use child::Child;
 use events::EventSource;
@@ -149,7 +149,7 @@ fn code_of_signal(signal: i32) -> u8 {
 
 /// Prints a message for the user. That nobody may read it is not an error.
 fn tell(what: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "meshlock: {what}");
+    let _ = writeln!(std::io::stderr(), "meshlock: {}", Printable(what));
 }
 
 #[cfg(test)]

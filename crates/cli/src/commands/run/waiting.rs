@@ -129,16 +129,10 @@ impl RunRequest {
     fn tell(&self, queue: &LockQueue) {
         let line = line(&queue.sites, &queue.missing, queue.permits);
         let ours =
-            line.iter().find(|waiting| waiting.waiter.label.as_ref().is_some_and(|label| self.is_us(label)));
+            line.iter().find(|waiting| waiting.waiter.label.as_ref().is_some_and(|label| label.is_of(&self.who)));
         if let Some(waiting) = ours {
             tell(format!("waiting for '{}' {}", self.lock, waiting.why));
         }
-    }
-
-    /// Returns whether this is our label. The node may have added the name from our certificate to it.
-    fn is_us(&self, label: &ClientLabel) -> bool {
-        let rest = label.as_str().strip_prefix(self.who.as_str());
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(", client "))
     }
 
     /// Explains to the user why the lock was not granted in time.
