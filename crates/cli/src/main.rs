@@ -108,6 +108,9 @@ fn hint(error: &anyhow::Error) -> &'static str {
         Some(ConnectionError::Nobody { .. }) => {
             " (`meshlock node` starts one; --socket and --node name another)"
         }
+        Some(ConnectionError::Io { error, .. }) if error.kind() == io::ErrorKind::PermissionDenied => {
+            " (whoever runs the node says with socket_mode in its configuration who may open its socket)"
+        }
         Some(_) | None => "",
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// The locks to trace: a name, or a prefix of names followed by '*'
     #[arg(value_name = "NAME", default_value = "*", value_parser = cluster_watch::pattern)]
     pattern: String,
-    /// The socket of a node, or a directory of sockets; can be repeated [default: the nodes of this user]
+    /// The socket of a node, or a directory of sockets; can be repeated [default: the node that every command uses, and those beside it]
     #[arg(long, value_name = "PATH")]
     socket: Vec<PathBuf>,
     /// A node on another machine: the address under `clients` in its configuration; can be repeated

@@ -20,6 +20,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
@@ -70,7 +71,7 @@ impl Home {
         let chosen = env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|state| state.is_absolute());
         let data = match chosen {
             Some(state) => state.join("meshlock").join(site().as_str()),
-            None => places::data_of(&site())?,
+            None => places::data_of(&site(), "name a node that runs, with --socket or --node")?,
         };
         // Several machines may share a home directory; each has a node of its own.
         let system = rustix::system::uname();
@@ -121,9 +122,16 @@ fn site() -> SiteName {
     "embedded".parse().expect("a name")
 }
 
+/// Returns the socket of the embedded node, if it runs.
+pub(crate) fn running() -> Option<PathBuf> {
+    let socket = Home::find().ok()?.socket()?;
+    UnixStream::connect(&socket).is_ok().then_some(socket)
+}
+
 /// Returns whether this is the socket of the embedded node.
 pub(crate) fn is_embedded(socket: &Path) -> bool {
-    socket == places::runtime_directory().join(format!("{}.sock", site()))
+    let name = format!("{}.sock", site());
+    places::runtime_directories().iter().any(|dir| socket == dir.join(&name))
         || Home::find().ok().and_then(|home| home.socket()).is_some_and(|own| own == socket)
 }
 

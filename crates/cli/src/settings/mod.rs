@@ -100,7 +100,7 @@ impl NodeSettings {
         };
         let site: SiteName = node.site_name().map_err(wrong)?.parse()?;
         let data = flags.data.or_else(|| file.data.map(|path| source.resolve(path)));
-        let data = data.map_or_else(|| places::data_of(&site), Ok)?;
+        let data = data.map_or_else(|| places::data_of(&site, "give --data DIR"), Ok)?;
         let socket = flags.socket.or_else(|| file.socket.map(|path| source.resolve(path)));
         let socket = socket.map_or_else(|| places::socket_of(&site), Ok)?;
         let node = node.data(&data).socket(&socket);

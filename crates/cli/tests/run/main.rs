@@ -11,3 +11,4 @@ mod node;
 mod signals;
 mod terminal;
 mod user;
+mod which;

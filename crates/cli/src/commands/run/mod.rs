@@ -54,9 +54,11 @@ CMD has these environment variables:
                   can then reject requests of earlier holders
   MESHLOCK_SLOT   the number of the permit, if the permits of the lock are numbered; otherwise empty
 
-Without --socket, --node, MESHLOCK_NODE and MESHLOCK_SOCKET, the only running node of this user is used. If there is none, one is
-started that ends after its last client, and only this user on this machine shares its locks. On the machines of a cluster always
-name the node, above all in cron jobs and services.
+The node is the one that the first of these names: --socket or --node; MESHLOCK_NODE or MESHLOCK_SOCKET in the environment; client.toml
+in ~/.config/meshlock, then in /etc/meshlock; the machine's node, if /etc/meshlock/node.toml or /run/meshlock/node.sock is there; the node
+that this user runs. A node that is named and cannot be reached is an error (69). If nothing names one, a private node is started, which
+ends after its last client: then \"nobody else\" means no other command of this user on this machine, and other users and machines are
+not kept out. With -v the command says which node it uses.
 
 With --node a second process keeps the session: CMD keeps the lock while it runs, even if `meshlock` itself is killed, and is ended
 in time if the node cannot be reached any more.
@@ -89,6 +91,9 @@ pub(crate) struct Arguments {
     permits: Option<u32>,
     #[command(flatten)]
     node: NodeFlags,
+    /// Say on standard error which node is used, and why
+    #[arg(short, long)]
+    verbose: bool,
     /// If the lock is lost: how long CMD has between SIGTERM and SIGKILL [default and maximum: as long as is safe]
     #[arg(long, value_name = "DURATION")]
     grace: Option<HumanDuration>,
@@ -98,7 +103,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
-    let Arguments { name, only_try, wait, permits, node, grace, command } = arguments;
+    let Arguments { name, only_try, wait, permits, node, verbose, grace, command } = arguments;
     let wait = match wait {
         Some(wait) => Wait::Within(wait.span()),
         None if *only_try => Wait::Try,
@@ -106,6 +111,9 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
     };
     let who = label(&command[0]);
     let mut request = RunRequest::new(name.clone(), wait, *permits, node, who)?;
+    if *verbose {
+        tell(request.chosen_node());
+    }
     // From here on signals are queued. Before, there was no process to pass them on to.
     let events = EventSource::begin()?;
     let held = match request.wait(&events)? {

@@ -13,7 +13,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::events::{EventSource, WakeReason};
 use super::tell;
 use crate::embedded;
-use crate::location::{self, NodeFlags, NodeLocation};
+use crate::location::{self, FoundBy, NodeFlags, NodeLocation};
 use meshlock_client::{Connection, ConnectionError, NotGranted, PolledRequest, RequestState};
 
 /// After this time, a user at a terminal is told who holds the lock.
@@ -75,9 +75,18 @@ impl RunRequest {
         Ok(request)
     }
 
+    /// Returns which node is used, and why.
+    pub(super) fn chosen_node(&self) -> String {
+        let embedded = self.connection.as_ref().map(|connection| connection.endpoint().to_string());
+        match &self.location {
+            Some(location) => format!("uses the node at {location}: {}", location.found_by),
+            None => format!("uses the node at {}: {}", embedded.unwrap_or_default(), FoundBy::Embedded),
+        }
+    }
+
     fn connect(&self) -> anyhow::Result<Connection> {
         match &self.location {
-            Some(location) => Ok(location.connect_for_children(&self.who)?),
+            Some(location) => location.connect_for_children(&self.who),
             None => embedded::connect(&self.who),
         }
     }
@@ -128,8 +137,9 @@ impl RunRequest {
     /// Tells the user at the terminal for whom the request waits.
     fn tell(&self, queue: &LockQueue) {
         let line = line(&queue.sites, &queue.missing, queue.permits);
-        let ours =
-            line.iter().find(|waiting| waiting.waiter.label.as_ref().is_some_and(|label| label.is_of(&self.who)));
+        let ours = line
+            .iter()
+            .find(|waiting| waiting.waiter.label.as_ref().is_some_and(|label| label.is_of(&self.who)));
         if let Some(waiting) = ours {
             tell(format!("waiting for '{}' {}", self.lock, waiting.why));
         }
