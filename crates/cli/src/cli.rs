@@ -50,7 +50,7 @@ Examples:
   meshlock lab                      see the algorithms run, in the browser
 
 A cluster consists of sites, usually one per machine. `meshlock node` runs one site. Commands that need a node connect to a
-running one; `meshlock run` starts one for this machine if there is none.
+one, and all look for it in the same order; `meshlock run` starts one for this user if none is configured and none runs.
 
 Exit codes:
   0   success, and everything that was checked holds

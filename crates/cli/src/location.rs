@@ -1,9 +1,22 @@
-//! The flags that name the node a command talks to, and how they are resolved to a socket or a network address.
+//! Which node a command talks to. Every command looks in the same order, and the first that names a node decides:
+//!
+//! 1. the flags `--socket` and `--node`;
+//! 2. the environment variables `MESHLOCK_NODE` and `MESHLOCK_SOCKET`;
+//! 3. `client.toml` of the user, then that of the machine (`/etc/meshlock/client.toml`);
+//! 4. the machine's node, if there is a configuration for it (`/etc/meshlock/node.toml`) or its socket (`/run/meshlock/node.sock`);
+//! 5. the nodes that this user runs: the only one, or the first of a `meshlock up`.
+//!
+//! Only if none of these names a node may a command start one of its own. Whatever is named and cannot be reached is an error: a user
+//! or a machine that is configured for a cluster never falls back to a private node.
+
+mod client_file;
+mod found;
 
 use std::env;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use clap::Args;
 use meshlock_client::{Connection, ConnectionError, Keeping, NodeEndpoint};
 use meshlock_cluster::address::Address;
@@ -11,12 +24,16 @@ use meshlock_cluster::names::ClientLabel;
 use meshlock_tls::{Bearer, Files, Identity, Security};
 
 use crate::commands::run::keeper;
+use crate::embedded;
 use crate::output::UsageError;
-use crate::settings::places::{self, PlaceError};
+use crate::settings::places::{self, PlaceError, UserNodes};
+use client_file::ClientFile;
+pub(crate) use found::FoundBy;
 
-/// Environment variable with the address of the node to use if neither `--node` nor `--socket` is given. It takes precedence
-/// over [`places::SOCKET_VARIABLE`].
+/// Environment variables with the address or the socket of the node to use if neither `--node` nor `--socket` is given. The address takes
+/// precedence over the socket.
 const NODE_VARIABLE: &str = "MESHLOCK_NODE";
+const SOCKET_VARIABLE: &str = "MESHLOCK_SOCKET";
 
 /// Environment variable with the directory of the client's certificate if `--certificate` is not given.
 const CERTIFICATE_VARIABLE: &str = "MESHLOCK_CERTIFICATE";
@@ -24,15 +41,15 @@ const CERTIFICATE_VARIABLE: &str = "MESHLOCK_CERTIFICATE";
 /// The flags that name a node.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct NodeFlags {
-    /// The socket of the node to use; default: MESHLOCK_NODE or MESHLOCK_SOCKET from the environment, or the only node that this
-    /// user runs
+    /// The socket of the node to use; default: MESHLOCK_NODE or MESHLOCK_SOCKET from the environment, else what client.toml of this
+    /// user or machine names, else the machine's node, else the node that this user runs
     #[arg(long, value_name = "PATH", conflicts_with = "node")]
     socket: Option<PathBuf>,
     /// A node on another machine: the address under `clients` in its configuration
     #[arg(long, value_name = "HOST:PORT")]
     node: Option<Address>,
     /// With --node: the directory that `meshlock ca issue NAME --client` wrote; default: MESHLOCK_CERTIFICATE from the
-    /// environment, or meshlock/client in XDG_CONFIG_HOME or ~/.config
+    /// environment, else what client.toml names, else meshlock/client in XDG_CONFIG_HOME or ~/.config
     #[arg(long, value_name = "DIR", conflicts_with = "plain")]
     certificate: Option<PathBuf>,
     /// With --node: connect without TLS, to a node that is configured with tls = "off"
@@ -40,17 +57,18 @@ pub(crate) struct NodeFlags {
     plain: bool,
 }
 
-/// Where a node is, and the directory of the client's certificate if the connection uses TLS.
+/// Where a node is, why it was chosen, and the directory of the client's certificate if the connection uses TLS.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeLocation {
     pub(crate) endpoint: NodeEndpoint,
+    pub(crate) found_by: FoundBy,
     certificate: Option<PathBuf>,
 }
 
 impl NodeLocation {
     /// Returns the location of a node of this machine that serves this socket.
-    pub(crate) fn socket(path: PathBuf) -> Self {
-        NodeLocation { endpoint: NodeEndpoint::Socket(path), certificate: None }
+    pub(crate) fn socket(path: PathBuf, found_by: FoundBy) -> Self {
+        NodeLocation { endpoint: NodeEndpoint::Socket(path), found_by, certificate: None }
     }
 
     /// Returns the socket if the node is on this machine.
@@ -62,16 +80,29 @@ impl NodeLocation {
     }
 
     /// Connects. The session ends with this program.
-    pub(crate) fn connect(&self, who: &ClientLabel) -> Result<Connection, ConnectionError> {
-        Connection::connect(&self.endpoint, who, &Keeping::Thread)
+    pub(crate) fn connect(&self, who: &ClientLabel) -> anyhow::Result<Connection> {
+        self.explain(Connection::connect(&self.endpoint, who, &Keeping::Thread))
     }
 
     /// Connects in such a way that processes which this program starts can keep the session.
-    pub(crate) fn connect_for_children(&self, who: &ClientLabel) -> Result<Connection, ConnectionError> {
-        let certificate = self.certificate.clone();
-        let keeper = Keeping::Process(Box::new(move || keeper::command(certificate.clone())));
-        Connection::connect(&self.endpoint, who, &keeper)
+    pub(crate) fn connect_for_children(&self, who: &ClientLabel) -> anyhow::Result<Connection> {
+        self.explain(Connection::connect(&self.endpoint, who, &kept_for_children(self.certificate.clone())))
     }
+
+    /// Adds to the error that there is no node why this one was chosen, unless the user has just named it.
+    fn explain(&self, connected: Result<Connection, ConnectionError>) -> anyhow::Result<Connection> {
+        match connected {
+            Err(error) if error.is_unreachable() && self.found_by != FoundBy::Arguments => {
+                Err(error).with_context(|| format!("the node at {self} is needed ({})", self.found_by))
+            }
+            connected => Ok(connected?),
+        }
+    }
+}
+
+/// Returns how a session is kept that processes which this program starts can keep, too.
+pub(crate) fn kept_for_children(certificate: Option<PathBuf>) -> Keeping {
+    Keeping::Process(Box::new(move || keeper::command(certificate.clone())))
 }
 
 impl fmt::Display for NodeLocation {
@@ -80,46 +111,92 @@ impl fmt::Display for NodeLocation {
     }
 }
 
+/// What a node is called where it was named.
+enum NamedNode {
+    Socket(PathBuf),
+    Address { address: Address, is_plain: bool },
+}
+
 impl NodeFlags {
     /// Returns flags for the node at `address`, with the certificate in this directory or, if `plain`, without TLS.
     pub(crate) fn at(address: Address, certificate: Option<PathBuf>, plain: bool) -> Self {
         NodeFlags { socket: None, node: Some(address), certificate, plain }
     }
 
-    /// Finds the node that the flags and the environment name, or the only node that this user runs.
+    /// Finds the node to use.
     pub(crate) fn find(&self) -> anyhow::Result<NodeLocation> {
-        let named = env::var(NODE_VARIABLE).ok().filter(|address| !address.is_empty());
-        let address = match (&self.node, &self.socket, named) {
-            (Some(address), ..) => Some(address.clone()),
-            (None, Some(_), _) | (None, None, None) => None,
-            (None, None, Some(address)) => {
-                Some(address.parse().map_err(|error| UsageError::new(format!("{NODE_VARIABLE}: {error}")))?)
-            }
+        let named = self.named()?;
+        // What the files say is not needed for a node that is already known.
+        let files = match &named {
+            Some((NamedNode::Socket(_) | NamedNode::Address { is_plain: true, .. }, _)) => Vec::new(),
+            Some((NamedNode::Address { is_plain: false, .. }, _)) | None => read_files()?,
         };
-        let Some(address) = address else {
-            if self.plain || self.certificate.is_some() {
-                let why =
-                    "--plain and --certificate apply to a node on another machine; add --node HOST:PORT";
-                return Err(UsageError::new(why).into());
-            }
-            return Ok(NodeLocation::socket(places::find_socket(self.socket.as_deref())?));
+        let (named, found_by) = match named.or_else(|| self.named_in(&files)) {
+            Some(named) => named,
+            None => unnamed()?,
         };
-        if self.plain {
-            let endpoint = NodeEndpoint::Tcp { address, security: Security::Plain };
-            return Ok(NodeLocation { endpoint, certificate: None });
+        match named {
+            NamedNode::Socket(_) if self.plain || self.certificate.is_some() => Err(UsageError::new(
+                "--plain and --certificate apply to a node on another machine; add --node HOST:PORT",
+            )
+            .into()),
+            NamedNode::Socket(path) => Ok(NodeLocation::socket(path, found_by)),
+            NamedNode::Address { address, is_plain: true } => {
+                let endpoint = NodeEndpoint::Tcp { address, security: Security::Plain };
+                Ok(NodeLocation { endpoint, found_by, certificate: None })
+            }
+            NamedNode::Address { address, is_plain: false } => {
+                let (dir, identity) = self.certificate(&address, &files)?;
+                let endpoint = NodeEndpoint::Tcp { address, security: Security::Tls(identity) };
+                Ok(NodeLocation { endpoint, found_by, certificate: Some(dir) })
+            }
         }
-        let (dir, identity) = self.certificate(&address)?;
-        let endpoint = NodeEndpoint::Tcp { address, security: Security::Tls(identity) };
-        Ok(NodeLocation { endpoint, certificate: Some(dir) })
+    }
+
+    /// Returns the node that the flags or the environment names.
+    fn named(&self) -> Result<Option<(NamedNode, FoundBy)>, UsageError> {
+        let at = |address: Address| NamedNode::Address { address, is_plain: self.plain };
+        if let Some(address) = &self.node {
+            return Ok(Some((at(address.clone()), FoundBy::Arguments)));
+        }
+        if let Some(path) = &self.socket {
+            return Ok(Some((NamedNode::Socket(path.clone()), FoundBy::Arguments)));
+        }
+        if let Some(address) = env::var(NODE_VARIABLE).ok().filter(|address| !address.is_empty()) {
+            let wrong = |error| UsageError::new(format!("{NODE_VARIABLE}: {error}"));
+            let address = address.parse().map_err(wrong)?;
+            return Ok(Some((at(address), FoundBy::Variable(NODE_VARIABLE))));
+        }
+        if let Some(path) = env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty()) {
+            return Ok(Some((NamedNode::Socket(path.into()), FoundBy::Variable(SOCKET_VARIABLE))));
+        }
+        Ok(None)
+    }
+
+    /// Returns the node that the first of these files names.
+    fn named_in(&self, files: &[(PathBuf, ClientFile)]) -> Option<(NamedNode, FoundBy)> {
+        files.iter().find_map(|(path, file)| {
+            let is_plain = self.plain || file.tls.is_some();
+            let named = match (&file.node, &file.socket) {
+                (Some(address), _) => NamedNode::Address { address: address.clone(), is_plain },
+                (None, Some(socket)) => NamedNode::Socket(socket.clone()),
+                (None, None) => return None,
+            };
+            Some((named, FoundBy::File(path.clone())))
+        })
     }
 
     /// Loads the client's certificate, so that a mistake is reported before any connection is made. Returns it with its directory.
-    fn certificate(&self, address: &Address) -> Result<(PathBuf, Identity), UsageError> {
+    fn certificate(
+        &self,
+        address: &Address,
+        files: &[(PathBuf, ClientFile)],
+    ) -> Result<(PathBuf, Identity), UsageError> {
         let said = self.certificate.clone();
         let said = said
             .or_else(|| env::var_os(CERTIFICATE_VARIABLE).filter(|dir| !dir.is_empty()).map(PathBuf::from));
-        let dir =
-            said.or_else(places::client_certificate).filter(|dir| dir.exists() || self.certificate.is_some());
+        let said = said.or_else(|| files.iter().find_map(|(_, file)| file.certificate.clone()));
+        let dir = said.or_else(|| places::client_certificate().filter(|dir| dir.exists()));
         let dir = dir.ok_or_else(|| {
             UsageError::new(format!(
                 "--node {address}: this machine has no client certificate; make one with `meshlock ca issue NAME --client` \
@@ -137,13 +214,46 @@ impl NodeFlags {
     }
 }
 
+/// Reads `client.toml` of the user and of the machine, where they exist.
+fn read_files() -> Result<Vec<(PathBuf, ClientFile)>, UsageError> {
+    let mut files = Vec::new();
+    for path in places::client_files() {
+        files.extend(client_file::read(&path)?.map(|file| (path, file)));
+    }
+    Ok(files)
+}
+
+/// Finds the node where nothing names one: that of the machine, or that of this user.
+fn unnamed() -> Result<(NamedNode, FoundBy), PlaceError> {
+    if let Some(because) = places::machine_node() {
+        return Ok((NamedNode::Socket(places::machine_socket()), FoundBy::Machine(because)));
+    }
+    let mut found = places::user_nodes()?;
+    // It may have been started with another environment, such as cron's.
+    let private = embedded::running().map(UserNodes::One).filter(|private| !found.contains(private));
+    found.extend(private);
+    match found.as_slice() {
+        [] => {
+            let searched = places::client_files().chain([places::machine_socket()]);
+            Err(PlaceError::NoNode(searched.chain(places::runtime_directories()).collect()))
+        }
+        [UserNodes::One(socket)] => Ok((NamedNode::Socket(socket.clone()), FoundBy::OnlyOne)),
+        [UserNodes::Up { dir, sockets }] => {
+            let found_by = FoundBy::FirstOfUp { dir: dir.clone(), sites: sockets.len() };
+            let first = sockets.first().cloned().unwrap_or_default();
+            Ok((NamedNode::Socket(first), found_by))
+        }
+        several => Err(PlaceError::Several(several.iter().filter_map(UserNodes::socket).cloned().collect())),
+    }
+}
+
 /// Loads the client certificate in a directory.
 pub(crate) fn identity(dir: &Path) -> Result<Identity, UsageError> {
     Identity::load(&Files::in_directory(dir))
         .map_err(|error| UsageError::new(format!("--certificate: {error}")))
 }
 
-/// Returns whether the error says that no node was named and this user runs none.
+/// Returns whether the error says that nothing names a node and none runs.
 pub(crate) fn is_none(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(PlaceError::NoNode(_)))
 }

@@ -18,7 +18,7 @@ use cli::{Cli, Command};
 use commands::run::supervisor;
 use embedded::EmbeddedError;
 use meshlock_client::ConnectionError;
-use output::{CommandOutcome, UsageError};
+use output::{CommandOutcome, Printable, UsageError};
 use settings::places::PlaceError;
 
 /// Exit code for a command that could not finish: an exploration reached its limit, or some sites did not answer.
@@ -54,7 +54,8 @@ fn main() -> ExitCode {
         Ok(CommandOutcome::Exit(code)) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("meshlock: {error:#}{}", hint(&error));
+            // The error may contain what a node said, or a name that somebody else chose.
+            eprintln!("meshlock: {}{}", Printable(format_args!("{error:#}")), hint(&error));
             exit_code(&error)
         }
     }
@@ -112,6 +113,9 @@ fn hint(error: &anyhow::Error) -> &'static str {
     match error.downcast_ref::<ConnectionError>() {
         Some(ConnectionError::Nobody { .. }) => {
             " (`meshlock node` starts one; --socket and --node name another)"
+        }
+        Some(ConnectionError::Io { error, .. }) if error.kind() == io::ErrorKind::PermissionDenied => {
+            " (whoever runs the node says with socket_mode in its configuration who may open its socket)"
         }
         Some(_) | None => "",
     }

@@ -6,6 +6,8 @@ use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::Path;
 
 use comfy_table::{ContentArrangement, Table, TableComponent, presets};
+pub(crate) use meshlock_cluster::printable::Printable;
+use meshlock_cluster::printable::is_invisible;
 use ratatui::crossterm::terminal;
 use serde::Serialize;
 
@@ -101,9 +103,42 @@ pub(crate) fn is_confirmed(question: &str) -> io::Result<bool> {
 
 /// Writes `value` as one JSON document.
 pub(crate) fn json(out: &mut dyn Write, value: &impl Serialize) -> anyhow::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value)?;
+    serde_json::to_writer_pretty(PrintableJson(&mut *out), value)?;
     writeln!(out)?;
     Ok(())
+}
+
+/// Passes JSON on in such a form that its strings have no effect on a terminal: JSON itself only escapes the first 32 control
+/// characters. A reader of the JSON finds the same strings.
+pub(crate) struct PrintableJson<W>(pub(crate) W);
+
+impl<W: Write> Write for PrintableJson<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // A serializer writes whole pieces of text. What is invisible and not a line's end can only be within a string.
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            self.0.write_all(bytes)?;
+            return Ok(bytes.len());
+        };
+        for part in text.split_inclusive(is_escaped) {
+            let last = part.chars().next_back().filter(|&last| is_escaped(last));
+            let plain = part.len() - last.map_or(0, char::len_utf8);
+            self.0.write_all(&part.as_bytes()[..plain])?;
+            if let Some(last) = last {
+                write!(self.0, "\\u{:04x}", u32::from(last))?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Returns whether JSON text needs an escape for this character beyond those that JSON requires. All of these are below U+10000, so that
+/// one escape is enough.
+fn is_escaped(c: char) -> bool {
+    is_invisible(c) && c != '\n'
 }
 
 #[cfg(test)]
@@ -119,5 +154,15 @@ mod tests {
         };
         assert!(widest(Some(60)) <= Some(60) && widest(Some(60)) > Some(40));
         assert!(widest(None) > Some(200));
+    }
+
+    #[test]
+    fn json_has_no_effect_on_a_terminal_and_reads_the_same() {
+        let hostile = "\x1b[2J\u{202e}\u{9b}31m\u{7f}evil\n\u{feff}é";
+        let mut bytes = Vec::new();
+        json(&mut bytes, &serde_json::json!({ "lock": hostile, "list": [1, 2] })).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(!text.chars().any(is_escaped), "{text:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap()["lock"], hostile);
     }
 }

@@ -76,6 +76,11 @@ fn the_stateful_set_starts_sites_with_a_valid_configuration() {
 #[test]
 fn the_unit_starts_a_site_with_arguments_that_exist() {
     let unit = read("systemd/meshlock.service");
+    // All commands of the machine look for its node here, and the node must see which user each of them is.
+    assert!(
+        unit.contains(" --socket /run/meshlock/node.sock --socket-mode 0666")
+            && !unit.contains("PrivateUsers=yes")
+    );
     let config = read("docker/node.toml").replace("listen", "site = 'one'\nlisten");
     let dir = installed(&config, "one");
     for key in ["ExecStart=/usr/bin/meshlock", "ExecStartPre=/usr/bin/meshlock"] {

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use meshlock_cluster::printable::Printable;
 use meshlock_wire::clients::{ProtocolError, RefusalKind};
 
 use super::node_endpoint::NodeEndpoint;
@@ -28,13 +29,13 @@ pub enum ConnectionError {
     Closed(NodeEndpoint),
     /// A node of another machine does not accept us, or we do not trust its certificate. `kind` is
     /// [`Other`](RefusalKind::Other) unless the node itself said why.
-    #[error("cannot use the node at {endpoint}: {why}")]
+    #[error("cannot use the node at {endpoint}: {}", Printable(why))]
     Untrusted { endpoint: NodeEndpoint, kind: RefusalKind, why: String },
     /// The node does not answer in time.
     #[error("the node at {endpoint} does not answer within {} s; look whether it is stopped or overloaded", within.as_secs())]
     Silent { endpoint: NodeEndpoint, within: Duration },
     /// The node refuses the request.
-    #[error("the node at {endpoint} refuses: {why}")]
+    #[error("the node at {endpoint} refuses: {}", Printable(why))]
     Refused { endpoint: NodeEndpoint, kind: RefusalKind, why: String },
     /// The node answered in a version that was not offered to it.
     #[error(

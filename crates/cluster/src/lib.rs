@@ -40,6 +40,7 @@ pub mod mutant;
 pub mod names;
 #[cfg(feature = "node")]
 pub mod node;
+pub mod printable;
 pub mod report;
 pub mod rules;
 pub mod table;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::printable::{Printable, is_invisible};
+
 /// The reason why a text cannot be a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -111,6 +113,9 @@ impl FromStr for SiteName {
 }
 
 /// The name of a lock: any text of 1 to 255 bytes.
+///
+/// It prints as [`Printable`] text, because anyone who may acquire a lock can choose its name; [`as_str`](LockName::as_str) returns the name
+/// itself.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct LockName(Arc<str>);
@@ -157,7 +162,34 @@ impl ClientLabel {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the label by which others see a client that has proved to be `proved`, and calls itself `given`. What was proved comes
+    /// first and what was only said is quoted, so that no client can pass for another by the label that it gives:
+    /// `uid:1000 (label "deploy.sh, client oncall")`. A label that is too long is cut.
+    #[must_use]
+    pub fn proved(proved: &impl fmt::Display, given: &ClientLabel) -> ClientLabel {
+        let start = format!("{proved} (label \"");
+        let room = Self::MAX_BYTES.saturating_sub(start.len() + QUOTE_END.len());
+        // A quotation mark would end the quotation.
+        let mut given = given.0.replace('"', "'");
+        if given.len() > room {
+            let most = room.saturating_sub(CUT.len_utf8());
+            given.truncate(given.floor_char_boundary(most));
+            given.push(CUT);
+        }
+        ClientLabel(format!("{start}{given}{QUOTE_END}").into())
+    }
+
+    /// Returns whether a client that calls itself `given` can have this label, whatever it has proved.
+    pub fn is_of(&self, given: &ClientLabel) -> bool {
+        let Some((proved, _)) = self.0.split_once(" (label \"") else { return self == given };
+        *self == ClientLabel::proved(&proved, given)
+    }
 }
+
+/// The end of a label that was given, in the label that others see; and what takes the place of its end if it is too long.
+const QUOTE_END: &str = "\")";
+const CUT: char = '…';
 
 impl FromStr for ClientLabel {
     type Err = NameError;
@@ -169,14 +201,6 @@ impl FromStr for ClientLabel {
             None => Ok(ClientLabel(text.into())),
         }
     }
-}
-
-/// Returns whether a terminal interprets the character instead of printing it: control characters, line ends, and marks
-/// that reorder or hide text.
-fn is_invisible(c: char) -> bool {
-    let marks =
-        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    c.is_control() || marks
 }
 
 /// Implements what all kinds of names share: conversion from and to strings, and printing.
@@ -195,12 +219,12 @@ macro_rules! prints_as_its_text {
         }
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
+                write!(f, "{}", Printable(&self.0))
             }
         }
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
+                write!(f, "{}", Printable(&self.0))
             }
         }
     )*};
@@ -300,6 +324,30 @@ mod tests {
         }
         assert!("x".repeat(200).parse::<ClientLabel>().is_ok());
         assert!("x".repeat(201).parse::<ClientLabel>().is_err() && "".parse::<ClientLabel>().is_err());
+    }
+
+    #[test]
+    fn a_lock_name_has_no_effect_on_the_terminal_that_prints_it() {
+        let hostile: LockName = "\x1b[2J\u{202e}evil\n".parse().unwrap();
+        assert_eq!(hostile.to_string(), r"\u{1b}[2J\u{202e}evil\n");
+        assert_eq!(format!("{hostile:?}"), hostile.to_string());
+        assert_eq!(hostile.as_str(), "\x1b[2J\u{202e}evil\n");
+    }
+
+    #[test]
+    fn a_label_that_a_client_gives_cannot_be_taken_for_what_it_has_proved() {
+        let given: ClientLabel = "deploy.sh, client oncall".parse().unwrap();
+        let seen = ClientLabel::proved(&"uid:1000", &given);
+        assert_eq!(seen.as_str(), r#"uid:1000 (label "deploy.sh, client oncall")"#);
+        assert!(seen.is_of(&given) && !seen.is_of(&"deploy.sh".parse().unwrap()));
+        let forged: ClientLabel = r#"x") oncall (label "y"#.parse().unwrap();
+        let seen = ClientLabel::proved(&"ci", &forged);
+        assert_eq!(seen.as_str(), r#"ci (label "x') oncall (label 'y")"#);
+        assert!(seen.is_of(&forged));
+        let long: ClientLabel = "é".repeat(100).parse().unwrap();
+        let seen = ClientLabel::proved(&"c".repeat(64), &long);
+        assert!(seen.as_str().len() <= ClientLabel::MAX_BYTES && seen.as_str().ends_with("é…\")"), "{seen}");
+        assert!(seen.is_of(&long));
     }
 
     #[test]

@@ -175,7 +175,12 @@ impl Engine {
         if let Some(mut store) = store {
             let host = shared.clone();
             let done = move |token| host.step(|_| Input::Persisted(token));
-            let write = move |writes: &[DiskWrite]| store.write(writes);
+            let watched = shared.clone();
+            let write = move |writes: &[DiskWrite]| {
+                let written = store.write(writes);
+                watched.published.update_disk(written.as_ref().err());
+                written
+            };
             let (sink, thread) = disk::start(format!("disk {site}"), write, done, stopped)?;
             shared.lock().disk = sink;
             threads.push(thread);

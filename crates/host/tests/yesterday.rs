@@ -12,7 +12,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 
 use meshlock_client::{Connection, ConnectionError, Keeping, NodeEndpoint};
-use meshlock_cluster::names::Incarnation;
+use meshlock_cluster::names::{ClientLabel, Incarnation};
 use meshlock_cluster::node::{Config, Content};
 use meshlock_cluster::table::HolderReport;
 use meshlock_cluster::time::{Span, Time};
@@ -78,7 +78,7 @@ impl Served {
         let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let front = Front::new((*engine).clone(), Arc::default());
         let dir = tempfile::tempdir().unwrap();
-        door::serve(&front, door::listen(&dir.path().join("sock")).unwrap(), |_| {});
+        door::serve(&front, door::listen(&dir.path().join("sock"), door::PRIVATE).unwrap(), |_| {});
         Served { front, dir, _engine: engine }
     }
 
@@ -157,13 +157,23 @@ fn answer(stream: &mut UnixStream) -> Vec<u8> {
     }
 }
 
+/// The label that a client gave itself. Nodes of yesterday did not add what the client had proved.
+fn given(label: &mut Option<ClientLabel>) {
+    let Some(shown) = label else { return };
+    let text = shown.as_str().split_once(" (label \"").and_then(|(_, given)| given.strip_suffix("\")"));
+    *label = Some(text.unwrap_or(shown.as_str()).parse().unwrap());
+}
+
 /// The number of a message, which tells its version, and what it says, without what differs from one run to the next: times, and the
 /// incarnation, which is a time too.
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other was recorded")]
 fn said(frame: &[u8]) -> (u8, ToClient) {
     let (mut message, length) = take_to_client(frame).unwrap().unwrap();
     assert_eq!(length, frame.len());
-    let holder = |holder: &mut HolderReport| holder.age = Span::ZERO;
+    let holder = |holder: &mut HolderReport| {
+        holder.age = Span::ZERO;
+        given(&mut holder.label);
+    };
     match &mut message {
         // How a client of this machine can stay in touch was not said then, and nobody need do it.
         ToClient::Welcome { time, contact, .. } => (*time, *contact) = (Time::ZERO, None),
@@ -177,6 +187,7 @@ fn said(frame: &[u8]) -> (u8, ToClient) {
             timeless(&mut status.view);
             status.lease_left = status.lease_left.map(|_| Span::ZERO);
             status.held.iter_mut().for_each(|held| held.age = Span::ZERO);
+            status.held.iter_mut().for_each(|held| given(&mut held.who));
         }
         ToClient::Locks { sites, .. } => {
             for site in sites {
@@ -185,7 +196,8 @@ fn said(frame: &[u8]) -> (u8, ToClient) {
                 site.locks.iter_mut().filter_map(|lock| lock.holder.as_mut()).for_each(holder);
             }
         }
-        ToClient::Refused { .. } | ToClient::Busy(_) | ToClient::TimedOut(_) | ToClient::Broken { .. } => {}
+        ToClient::Broken { cut_off, .. } => cut_off.iter_mut().for_each(|client| given(&mut client.label)),
+        ToClient::Refused { .. } | ToClient::Busy(_) | ToClient::TimedOut(_) => {}
         other => panic!("not recorded: {other:?}"),
     }
     (number(frame), message)

@@ -47,7 +47,7 @@ pub enum TlsError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// Every user of this machine can read the key.
+    /// Other users of this machine can read or replace the key.
     #[error("{why}")]
     #[non_exhaustive]
     KeyIsOpen {
@@ -119,7 +119,7 @@ impl TlsError {
         let why = error.to_string();
         match error {
             IdentityError::File { file, error } => TlsError::Unreadable { file, why, source: error },
-            IdentityError::Open { file } => TlsError::KeyIsOpen { file, why },
+            IdentityError::Open { file, .. } => TlsError::KeyIsOpen { file, why },
             IdentityError::Content { file, .. } => TlsError::NotPem { file, why },
             IdentityError::Authority { file, .. } => TlsError::Authority { file, why },
             IdentityError::Key { key, .. } => TlsError::Key { file: key, why },

@@ -132,7 +132,7 @@ fn a_lock_is_acquired_refused_waited_for_and_released() {
     let queue = api.get("/v1/locks/db%2Fmigrate");
     assert_eq!(
         (&queue["holders"][0]["who"], &queue["holders"][0]["fence"]),
-        (&json!("first"), &grant["fence"])
+        (&json!(r#"local (label "first")"#), &grant["fence"])
     );
     let session_path = format!("/v1/sessions/{}", session["session"].as_str().unwrap());
     assert_eq!(api.get(&session_path)["locks"], json!(["db/migrate"]));
@@ -164,7 +164,7 @@ fn a_client_that_disconnects_while_it_waits_or_holds_leaves_nothing_behind() {
     let mut hold = api.stream("POST", "/v1/locks/a/hold", r#"{"label":"held by a connection"}"#);
     let granted = hold.next();
     assert!(fence(&granted["granted"]) > 0, "{granted}");
-    assert_eq!(watch.until(1)["holders"][0]["who"], "held by a connection");
+    assert_eq!(watch.until(1)["holders"][0]["who"], r#"local (label "held by a connection")"#);
     let waiting = api.stream("POST", "/v1/locks/a/hold", "");
     api.until_waiting("a", 1);
     // The holder leaves and so does one waiter: the next waiter has the lock.

@@ -22,8 +22,7 @@ const MAX_PROCESSES: usize = 100_000;
 pub struct ProcessOwner {
     /// The client's own process, if the system says which it is.
     pub process: Option<i32>,
-    /// Its user, if the system says.
-    pub user: Option<u32>,
+    pub user: u32,
 }
 
 /// The processes that a client has entrusted to its node, or to the process that keeps its session with a node on another machine.
@@ -38,7 +37,7 @@ pub struct ProcessTree {
 impl ProcessTree {
     /// Returns the tree below `supervisor`, if that is a child of the client itself, of its user and in its session of the system.
     pub fn below(supervisor: i32, client: ProcessOwner) -> io::Result<Self> {
-        let user = client.user.ok_or_else(|| refuse("the system does not say who the client is"))?;
+        let user = client.user;
         let client = client.process.ok_or_else(|| refuse("the system does not say which process it is"))?;
         let found = Process::find(supervisor).filter(|_| supervisor > 1);
         let found = found.ok_or_else(|| refuse("there is no such process"))?;

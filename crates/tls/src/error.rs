@@ -183,9 +183,13 @@ pub enum IdentityError {
     /// A file cannot be read.
     #[error("{}: cannot be read: {error}", file.display())]
     File { file: PathBuf, error: io::Error },
-    /// Every user of the machine can read the key, and could pass for this site.
-    #[error("{0}: everyone on this machine can read this key; `chmod 600 {0}`", file.display())]
-    Open { file: PathBuf },
+    /// Other users of the machine can read the key and pass for this site, or can replace it.
+    #[error("{0}: {who} this key; `chmod 600 {0}`", file.display())]
+    Open {
+        file: PathBuf,
+        /// Who can do what with it, as the beginning of a sentence.
+        who: &'static str,
+    },
     /// A file does not contain what it should.
     #[error("{}: no {what} in PEM form is in it", file.display())]
     Content { file: PathBuf, what: &'static str },

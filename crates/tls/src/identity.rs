@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -104,19 +104,39 @@ fn certificates_in(file: &Path, bytes: &[u8]) -> Result<Vec<CertificateDer<'stat
     found.ok().filter(|found| !found.is_empty()).ok_or_else(missing)
 }
 
-/// Reads a file that must not be readable by everyone.
+/// Reads a file that no other user may read or write.
+///
+/// A group may read a key that belongs to root: that is how a package or an orchestrator gives a key to a service which runs as a user of
+/// its own (`root:meshlock`, mode 0640).
 pub(super) fn read_secret(file: &Path) -> Result<Vec<u8>, IdentityError> {
-    let metadata = std::fs::metadata(file).map_err(|error| unreadable(file, error))?;
-    if metadata.permissions().mode() & 0o007 != 0 {
-        return Err(IdentityError::Open { file: file.to_owned() });
+    let opened = File::open(file).map_err(|error| unreadable(file, error))?;
+    // The metadata of what is read, not of what the path may lead to a moment later.
+    let metadata = opened.metadata().map_err(|error| unreadable(file, error))?;
+    match exposure(metadata.mode(), metadata.uid()) {
+        Some(who) => Err(IdentityError::Open { file: file.to_owned(), who }),
+        None => read_from(file, opened),
     }
-    read(file)
+}
+
+/// Returns who else can use a key with this mode and owner, if anyone can.
+fn exposure(mode: u32, owner: u32) -> Option<&'static str> {
+    match mode {
+        _ if mode & 0o002 != 0 => Some("everyone on this machine can replace"),
+        _ if mode & 0o005 != 0 => Some("everyone on this machine can read"),
+        _ if mode & 0o020 != 0 => Some("the group of the file can replace"),
+        _ if mode & 0o040 != 0 && owner != 0 => Some("the group of the file can read"),
+        _ => None,
+    }
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, IdentityError> {
+    read_from(file, File::open(file).map_err(|error| unreadable(file, error))?)
+}
+
+fn read_from(file: &Path, from: File) -> Result<Vec<u8>, IdentityError> {
     let mut bytes = Vec::new();
-    let opened = File::open(file).and_then(|from| from.take(MAX_BYTES + 1).read_to_end(&mut bytes));
-    opened.map_err(|error| unreadable(file, error))?;
+    let read = from.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| unreadable(file, error))?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(unreadable(file, io::Error::other(format!("more than {MAX_BYTES} bytes"))));
     }
@@ -125,4 +145,26 @@ fn read(file: &Path) -> Result<Vec<u8>, IdentityError> {
 
 fn unreadable(file: &Path, error: io::Error) -> IdentityError {
     IdentityError::File { file: file.to_owned(), error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_others_can_use_is_refused_and_says_who_can() {
+        for (mode, owner, who) in [
+            (0o600, 1000, None),
+            (0o400, 1000, None),
+            (0o640, 0, None),
+            (0o440, 0, None),
+            (0o640, 1000, Some("the group of the file can read")),
+            (0o660, 1000, Some("the group of the file can replace")),
+            (0o620, 0, Some("the group of the file can replace")),
+            (0o604, 0, Some("everyone on this machine can read")),
+            (0o666, 1000, Some("everyone on this machine can replace")),
+        ] {
+            assert_eq!(exposure(mode, owner), who, "{mode:o} of {owner}");
+        }
+    }
 }

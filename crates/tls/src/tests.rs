@@ -310,6 +310,8 @@ fn files_that_cannot_be_an_identity_are_named() {
     says(Files { certificate: a.authority.clone(), ..a.clone() }, "ca.pem");
     fs::write(&b.key, "no key").unwrap();
     says(Files { key: b.key.clone(), ..a.clone() }, "key.pem: no private key in PEM form is in it");
+    fs::set_permissions(&a.key, fs::Permissions::from_mode(0o660)).unwrap();
+    says(a.clone(), "the group of the file can replace this key; `chmod 600 ");
     fs::set_permissions(&a.key, fs::Permissions::from_mode(0o644)).unwrap();
     says(a, "everyone on this machine can read this key; `chmod 600 ");
 }

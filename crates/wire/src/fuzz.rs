@@ -17,6 +17,7 @@ use meshlock_cluster::founding::Founding;
 use meshlock_cluster::membership::disk::{Ballot, LogEntry, Registrations, Saved};
 use meshlock_cluster::names::{ClientLabel, ClusterName, Incarnation, LockName, SiteName};
 use meshlock_cluster::node::{Content, Packet};
+use meshlock_cluster::printable::is_invisible;
 use meshlock_cluster::rules::{Clause, Rules, RulesText};
 use meshlock_cluster::table::Wait;
 
@@ -144,7 +145,8 @@ fn disk_models() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Names given by people and other programs: a text that is accepted as a name is printed and parsed as the same name.
+/// Names given by people and other programs: a text that is accepted as a name is printed and parsed as the same name; the name of a
+/// lock, which can be any text, is printed so that it has no effect on a terminal.
 fn names(bytes: &[u8]) {
     fn same<T: std::str::FromStr + ToString + PartialEq + std::fmt::Debug>(text: &str) {
         if let Ok(name) = text.parse::<T>() {
@@ -152,7 +154,11 @@ fn names(bytes: &[u8]) {
         }
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    same::<LockName>(text);
+    if let Ok(name) = text.parse::<LockName>() {
+        assert_eq!(name.as_str(), text);
+        let printed = name.to_string();
+        assert!(!printed.chars().any(is_invisible), "{printed:?}");
+    }
     same::<SiteName>(text);
     same::<ClusterName>(text);
     same::<ClientLabel>(text);

@@ -34,7 +34,7 @@ struct Followed {
 impl ClusterWatch {
     pub(super) fn connect(&self, location: &NodeLocation) -> anyhow::Result<Connection> {
         let label = format!("meshlock {}, process {}", self.wanted.command, std::process::id());
-        Ok(location.connect(&label.parse::<ClientLabel>()?)?)
+        location.connect(&label.parse::<ClientLabel>()?)
     }
 
     /// Starts a thread that follows the node, unless its site is already followed.

@@ -9,7 +9,7 @@ use meshlock_sim::trace::{TraceKind, Whose, Written};
 pub(super) fn written(site: &str, origin: u64, line: TraceLine) -> Written {
     let TraceLine { time, epoch, lock, machine, event, state } = line;
     let time = origin.saturating_add(time.micros()) as f64;
-    let lock = lock.map_or_else(String::new, |lock| lock.to_string());
+    let lock = lock.map_or_else(String::new, |lock| lock.as_str().to_owned());
     let base = |kind| Written {
         epoch: Some(epoch.number()),
         machine,

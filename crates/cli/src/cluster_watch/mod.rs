@@ -17,7 +17,7 @@ use meshlock_cluster::rules::Pattern;
 use meshlock_lab::live::{Live, SiteNews};
 
 use crate::commands::target;
-use crate::location::{NodeFlags, NodeLocation};
+use crate::location::{FoundBy, NodeFlags, NodeLocation};
 use crate::output::UsageError;
 use crate::settings::places;
 
@@ -25,7 +25,7 @@ use crate::settings::places;
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct NetworkFlags {
     /// For nodes given by address: the directory that `meshlock ca issue NAME --client` wrote; default: MESHLOCK_CERTIFICATE from
-    /// the environment, or meshlock/client in XDG_CONFIG_HOME or ~/.config
+    /// the environment, else what client.toml names, else meshlock/client in XDG_CONFIG_HOME or ~/.config
     #[arg(long, value_name = "DIR", conflicts_with = "plain")]
     certificate: Option<PathBuf>,
     /// For nodes given by address: connect without TLS, if they are configured with tls = "off"
@@ -68,19 +68,11 @@ pub(crate) fn pattern(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Finds the nodes that are named by sockets, directories of sockets or addresses; this user's nodes if none is named.
+/// Finds the nodes that are named by sockets, directories of sockets or addresses; the node that every command uses if none is named.
 pub(crate) fn find(named: &[String], security: &NetworkFlags) -> anyhow::Result<Vec<NodeLocation>> {
     if named.is_empty() {
-        return Ok(match NodeFlags::default().find() {
-            Ok(location) => vec![location],
-            Err(error) => {
-                let sockets = places::cluster_sockets();
-                if sockets.is_empty() {
-                    return Err(error);
-                }
-                sockets.into_iter().map(NodeLocation::socket).collect()
-            }
-        });
+        // The other sites are found beside it.
+        return Ok(vec![NodeFlags::default().find()?]);
     }
     let mut found = Vec::new();
     for name in named {
@@ -94,9 +86,10 @@ pub(crate) fn find(named: &[String], security: &NetworkFlags) -> anyhow::Result<
                     ))
                     .into());
                 }
-                found.extend(sockets.into_iter().map(NodeLocation::socket));
+                let locate = |socket| NodeLocation::socket(socket, FoundBy::Arguments);
+                found.extend(sockets.into_iter().map(locate));
             } else {
-                found.push(NodeLocation::socket(path));
+                found.push(NodeLocation::socket(path, FoundBy::Arguments));
             }
         } else {
             let port = name.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
@@ -160,7 +153,7 @@ impl ClusterWatch {
                 continue;
             };
             self.known().followed.insert(site.clone());
-            let (watching, location) = (self.clone(), NodeLocation::socket(path));
+            let (watching, location) = (self.clone(), NodeLocation::socket(path, FoundBy::Arguments));
             std::thread::spawn(move || watching.keep_following(&location, Some(site), None));
         }
     }

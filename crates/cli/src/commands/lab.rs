@@ -36,8 +36,8 @@ pub(crate) struct Arguments {
     /// Do not open a browser; only print the address
     #[arg(long)]
     no_open: bool,
-    /// Show a running cluster: addresses of nodes or paths of their sockets, separated by commas; without a value the nodes of
-    /// this user
+    /// Show a running cluster: addresses of nodes or paths of their sockets, separated by commas; without a value the node that
+    /// every command uses, and those beside it
     #[arg(long, value_name = "NODES", num_args = 0..=1, value_delimiter = ',')]
     attach: Option<Vec<String>>,
     #[command(flatten)]

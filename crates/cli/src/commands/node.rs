@@ -20,7 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::output::{CommandOutcome, UsageError};
 use crate::settings::example::EXAMPLE;
-use crate::settings::file::{self, ConfigSource, File, ListedSite};
+use crate::settings::file::{self, ConfigSource, File, ListedSite, SocketMode};
 use crate::settings::guard::access_of;
 use crate::settings::{Flags, NodeSettings, located};
 use otlp::{Collector, Exporter};
@@ -60,6 +60,10 @@ pub(crate) struct Arguments {
     /// The Unix socket for clients on this machine
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Which users of this machine can open the socket, as permissions of its file: 0600 for this user only, 0660 for its group as
+    /// well, 0666 for everyone; what other users may do is up to [[access]] [default: 0600]
+    #[arg(long, value_name = "MODE")]
+    socket_mode: Option<SocketMode>,
     /// The address of the API for other languages and for clients of etcd and Consul (gRPC and HTTP/JSON) [default: no API]
     #[arg(long, value_name = "HOST:PORT")]
     api: Option<Address>,
@@ -126,6 +130,7 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<C
         listen,
         join,
         socket,
+        socket_mode,
         api,
         clients,
         plain,
@@ -141,7 +146,7 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<C
     let (named, at) = split(join)?;
     // A check connects to no other site.
     let join = if check { Vec::new() } else { at };
-    let flags = Flags { site, data, listen, socket, api, clients, sites: named, join, plain };
+    let flags = Flags { site, data, listen, socket, socket_mode, api, clients, sites: named, join, plain };
     let settings = NodeSettings::new(file, &source, flags)?;
     if check {
         let (site, cluster) = settings.node.names()?;

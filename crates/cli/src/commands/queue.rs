@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::status::who;
 use super::target::{ANSWER_WITHIN, Target, lock_name, unexpected};
-use crate::output::{self, CommandOutcome};
+use crate::output::{self, CommandOutcome, Printable};
 use meshlock_client::Connection;
 
 /// Arguments of `meshlock queue`.
@@ -86,6 +86,7 @@ fn print(name: &LockName, queue: &LockQueue, out: &mut dyn Write) -> anyhow::Res
     let algorithm = queue.algorithm.as_deref().unwrap_or("an algorithm that this node does not know");
     let permits = if queue.permits == 1 { String::new() } else { format!(", {} permits", queue.permits) };
     let (holding, waiting) = totals(queue);
+    let algorithm = Printable(algorithm);
     writeln!(out, "{name}: {algorithm}{permits}; {holding} hold it, {waiting} wait.")?;
     let mut holding = output::table(&["held by", "at", "for", "fence", ""]);
     for (site, holder) in holders(queue) {

@@ -8,7 +8,7 @@ use meshlock_wire::clients::{ToClient, ToNode};
 use serde_json::{Value, json};
 
 use super::target::{self, ANSWER_WITHIN, Target, unexpected};
-use crate::output::{self, CommandOutcome, UsageError};
+use crate::output::{self, CommandOutcome, Printable, UsageError};
 use meshlock_client::{Connection, ConnectionError};
 
 /// Arguments of `meshlock rules`.
@@ -136,7 +136,8 @@ fn show(
     writeln!(out, "Rules of view {epoch}:")?;
     let mut table = output::table(&["locks", "algorithm", "permits", "at one site"]);
     for (pattern, Clause { algorithm, permits, per_site }) in all() {
-        table.add_row([pattern, algorithm, &permits.to_string(), &per_site.to_string()]);
+        let (pattern, algorithm) = (Printable(pattern).to_string(), Printable(algorithm).to_string());
+        table.add_row([pattern, algorithm, permits.to_string(), per_site.to_string()]);
     }
     writeln!(out, "{table}")?;
     Ok(CommandOutcome::Done)

@@ -19,11 +19,16 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
-    let status = target::status(&mut arguments.target.connect("status")?)?;
+    let (location, mut remote) = arguments.target.find_and_connect("status")?;
+    let status = target::status(&mut remote)?;
+    let (at, why) = (location.to_string(), location.found_by.to_string());
     if arguments.target.json {
-        output::json(out, &document(&status))?;
+        let mut document = document(&status);
+        document["asked"] = json!({ "node": at, "why": why });
+        output::json(out, &document)?;
     } else {
         print(&status, out)?;
+        writeln!(out, "\nThis was asked of the node at {at}: {why}.")?;
     }
     Ok(CommandOutcome::Done)
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_wire::clients::{RefusalKind, Status, ToClient, ToNode};
 
-use crate::location::NodeFlags;
+use crate::location::{NodeFlags, NodeLocation};
 use meshlock_client::{Connection, ConnectionError};
 
 /// How long a node may take to answer. It waits less long for the other sites that it asks.
@@ -23,11 +23,17 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Connects to the node on behalf of the command of this name.
+    /// Finds the node and connects to it on behalf of the command of this name.
     pub(crate) fn connect(&self, command: &str) -> anyhow::Result<Connection> {
+        Ok(self.find_and_connect(command)?.1)
+    }
+
+    /// The same, and returns also where the node is.
+    pub(crate) fn find_and_connect(&self, command: &str) -> anyhow::Result<(NodeLocation, Connection)> {
         let location = self.node.find()?;
         let label = format!("meshlock {command}, process {}", std::process::id());
-        Ok(location.connect(&label.parse::<ClientLabel>()?)?)
+        let remote = location.connect(&label.parse::<ClientLabel>()?)?;
+        Ok((location, remote))
     }
 }
 

@@ -13,7 +13,7 @@ use meshlock_cluster::address::Address;
 use meshlock_lab::live::Live;
 
 use crate::cluster_watch::{self, ClusterWatch, NetworkFlags, Wanted};
-use crate::output::{self, CommandOutcome};
+use crate::output::{self, CommandOutcome, Printable, PrintableJson};
 use crate::settings::duration::HumanDuration;
 
 /// How often lines are sorted and written.
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// The locks to trace: a name, or a prefix of names followed by '*'
     #[arg(value_name = "NAME", default_value = "*", value_parser = cluster_watch::pattern)]
     pattern: String,
-    /// The socket of a node, or a directory of sockets; can be repeated [default: the nodes of this user]
+    /// The socket of a node, or a directory of sockets; can be repeated [default: the node that every command uses, and those beside it]
     #[arg(long, value_name = "PATH")]
     socket: Vec<PathBuf>,
     /// A node on another machine: the address under `clients` in its configuration; can be repeated
@@ -55,10 +55,12 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
     });
     let named: Vec<String> = sockets.chain(arguments.node.iter().map(ToString::to_string)).collect();
     let locations = cluster_watch::find(&named, &arguments.security)?;
-    let out: Box<dyn Write + Send> = match &arguments.record {
-        Some(path) => Box::new(BufWriter::new(output::create("--record", path)?)),
+    let out: Box<dyn Write + Send> = if let Some(path) = &arguments.record {
+        Box::new(BufWriter::new(output::create("--record", path)?))
+    } else {
         // A copy, because the main thread has locked standard output and other threads write.
-        None => Box::new(BufWriter::new(File::from(io::stdout().as_fd().try_clone_to_owned()?))),
+        let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        Box::new(PrintableJson(BufWriter::new(stdout)))
     };
     let live = Arc::new(Live::recording(arguments.pattern.clone(), out));
     let wanted = Wanted { pattern: arguments.pattern.clone(), states: arguments.state, command: "trace" };
@@ -89,7 +91,7 @@ fn complain(live: &Live, unwatched: &mut BTreeMap<String, String>) {
     let sites = live.sites().into_iter().filter(|(_, news)| !news.watched);
     let now: BTreeMap<String, String> = sites.map(|(site, news)| (site, news.why)).collect();
     for (site, why) in now.iter().filter(|(site, why)| unwatched.get(*site) != Some(*why)) {
-        eprintln!("meshlock: {site}: {why}");
+        eprintln!("meshlock: {}: {}", Printable(site), Printable(why));
     }
     *unwatched = now;
 }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::output::{CommandOutcome, UsageError};
+use crate::settings::places::UpLink;
 use children::Children;
 use files::LocalClusterFiles;
 
@@ -24,8 +25,8 @@ pub(crate) struct Arguments {
     /// How many sites
     #[arg(short = 'n', long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=MAX_SITES))]
     sites: u16,
-    /// The directory for configurations, certificates, data, sockets and logs [default: a new one in the system's directory for
-    /// temporary files]
+    /// The directory for configurations, certificates, data, sockets and logs, to which no other user may be able to write [default:
+    /// a new one in the system's directory for temporary files]
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Run without TLS and certificates
@@ -38,6 +39,10 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let files = LocalClusterFiles::new(arguments.dir.as_deref(), arguments.sites, arguments.plain)?;
+    // Without the link the cluster works, and its sockets can be named.
+    let _link = UpLink::new(&files.dir).inspect_err(|error| {
+        eprintln!("meshlock: other commands do not find these sites by themselves: {error}");
+    });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut children = Children::start(&files)?;
@@ -66,8 +71,13 @@ fn explain(files: &LocalClusterFiles, out: &mut dyn Write) -> anyhow::Result<()>
     writeln!(out, "Try, in other terminals:")?;
     writeln!(out, "  meshlock run jobs --socket {} -- sleep 60", first.socket.display())?;
     writeln!(out, "  meshlock run jobs --socket {} -- echo mine", last.socket.display())?;
-    writeln!(out, "  meshlock queue jobs --socket {}", first.socket.display())?;
-    writeln!(out, "  meshlock status --socket {}", first.socket.display())?;
+    writeln!(out, "  meshlock queue jobs")?;
+    writeln!(out, "  meshlock status")?;
+    writeln!(
+        out,
+        "Commands that name no node use {}, unless another node is configured or runs.",
+        first.name
+    )?;
     writeln!(out, "Ctrl-C ends all sites.")?;
     out.flush()?;
     Ok(())

@@ -20,6 +20,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
@@ -27,9 +28,9 @@ use std::time::Duration;
 
 use meshlock_cluster::names::{ClientLabel, SiteName};
 
-use crate::location::NodeLocation;
+use crate::location::kept_for_children;
 use crate::settings::places::{self, PlaceError};
-use meshlock_client::{Connection, ConnectionError};
+use meshlock_client::{Connection, ConnectionError, NodeEndpoint};
 pub(crate) use node::{Arguments, NAME, run};
 
 /// How long another process may take to start the node, or the previous node to stop.
@@ -71,7 +72,7 @@ impl Home {
         let chosen = env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|state| state.is_absolute());
         let data = match chosen {
             Some(state) => state.join("meshlock").join(site().as_str()),
-            None => places::data_of(&site())?,
+            None => places::data_of(&site(), "name a node that runs, with --socket or --node")?,
         };
         // Several machines may share a home directory; each has a node of its own.
         let system = rustix::system::uname();
@@ -122,9 +123,16 @@ fn site() -> SiteName {
     "embedded".parse().expect("a name")
 }
 
+/// Returns the socket of the embedded node, if it runs.
+pub(crate) fn running() -> Option<PathBuf> {
+    let socket = Home::find().ok()?.socket()?;
+    UnixStream::connect(&socket).is_ok().then_some(socket)
+}
+
 /// Returns whether this is the socket of the embedded node.
 pub(crate) fn is_embedded(socket: &Path) -> bool {
-    socket == places::runtime_directory().join(format!("{}.sock", site()))
+    let name = format!("{}.sock", site());
+    places::runtime_directories().iter().any(|dir| socket == dir.join(&name))
         || Home::find().ok().and_then(|home| home.socket()).is_some_and(|own| own == socket)
 }
 
@@ -149,7 +157,7 @@ pub(crate) fn connect(who: &ClientLabel) -> anyhow::Result<Connection> {
 /// Connects if the node runs. Returns `None` if it does not, or stops at this moment.
 fn try_connect(home: &Home, who: &ClientLabel) -> Result<Option<Connection>, ConnectionError> {
     let Some(socket) = home.socket() else { return Ok(None) };
-    match NodeLocation::socket(socket).connect_for_children(who) {
+    match Connection::connect(&NodeEndpoint::Socket(socket), who, &kept_for_children(None)) {
         Ok(remote) => Ok(Some(remote)),
         Err(ConnectionError::Nobody { .. } | ConnectionError::Closed(_)) => Ok(None),
         Err(error) => Err(error),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use meshlock::Node;
-use meshlock_host::door::{listen, serve};
+use meshlock_host::door::{PRIVATE, listen, serve};
 
 use super::{Home, site};
 use crate::commands::run::let_signals_through;
@@ -69,7 +69,7 @@ struct EmbeddedNode {
 impl EmbeddedNode {
     fn start(home: &Home, arguments: &Arguments) -> anyhow::Result<Self> {
         let node = Node::builder().site(site().to_string()).data(home.file("data")).start()?;
-        let listener = listen(&arguments.socket)?;
+        let listener = listen(&arguments.socket, PRIVATE)?;
         let (sender, counts) = channel();
         serve(node.front(), listener, move |count| {
             // Once the node stops, nobody receives the counts any more.

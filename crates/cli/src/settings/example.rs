@@ -32,8 +32,14 @@ sites = [
 # ~/.local/state/meshlock/SITE for other users.
 #data = "/var/lib/meshlock/db-1"
 
-# The Unix socket for clients on this machine. Default: XDG_RUNTIME_DIR/meshlock/SITE.sock, or /tmp/meshlock-UID/SITE.sock.
+# The Unix socket for clients on this machine. Default: XDG_RUNTIME_DIR/meshlock/SITE.sock; if that variable is not set,
+# /run/user/UID/meshlock/SITE.sock, or /tmp/meshlock-UID/SITE.sock.
 #socket = "/run/meshlock/db-1.sock"
+
+# Which users of this machine can open the socket, as the permissions of its file: "0600" for the user that runs the node,
+# "0660" for its group as well, "0666" for everyone. Rules do not bind root and the user that runs the node; every other user
+# is the principal 'uid:' and its number, and may do what [[access]] gives it.
+#socket_mode = "0600"
 
 # The address of the API for programs in other languages and for clients of etcd and Consul: gRPC and HTTP/JSON on one port.
 # It is protected by the certificates of [tls]; without certificates it serves this machine only. Default: no API.
@@ -94,12 +100,13 @@ algorithm = "bulgannawar-vaidya"
 permits = 3
 #per_site = 3
 
-# Who may do what over `api` and `clients`. Rules only allow; what no rule allows is denied. On SIGHUP a site reads [[access]]
+# Who may do what over `api`, `clients` and, for other users, `socket`. Rules only allow; what no rule allows is denied. On SIGHUP a site reads [[access]]
 # and [[tokens]] again.
 # principal: the name of a certificate (`meshlock ca issue NAME --client`) or of a token; a prefix of names followed by '*';
 #   '*' for everyone who has a certificate or token; 'local' for programs of this machine that have neither, who may do
 #   everything until a rule names 'local'; 'anyone' for programs of other machines that have neither.
-#   The node's socket is not subject to rules: only the user who runs the node can open it.
+#   Other users who open the node's socket (see socket_mode) are 'uid:' and the number of the user, such as 'uid:1000'; 'uid:*'
+#   is all of them. Rules do not bind root and the user that runs the node.
 # verbs: acquire; watch (see who holds a lock and who waits for it); break; and, with locks = "*", admin (rules, sites).
 [[access]]
 principal = "ci-*"

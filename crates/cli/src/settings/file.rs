@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File as Handle;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use meshlock_cluster::access::{ClientName, RuleText, TokenHash};
 use meshlock_cluster::address::Address;
@@ -28,6 +29,7 @@ pub(crate) struct File {
     pub(super) sites: Vec<ListedSite>,
     pub(super) data: Option<PathBuf>,
     pub(super) socket: Option<PathBuf>,
+    pub(super) socket_mode: Option<SocketMode>,
     pub(super) api: Option<Address>,
     pub(super) clients: Option<Address>,
     pub(super) session_ttl: Option<HumanDuration>,
@@ -41,6 +43,29 @@ pub(crate) struct File {
     pub(super) tokens: Vec<NamedToken>,
     pub(super) audit: Option<String>,
     pub(super) limits: LimitsEntry,
+}
+
+/// The key `socket_mode`: permissions of a file, written in octal as `chmod` takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct SocketMode(pub(super) u32);
+
+impl FromStr for SocketMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = Some(text).filter(|text| text.bytes().all(|digit| digit.is_ascii_digit()));
+        let mode = digits.and_then(|digits| u32::from_str_radix(digits, 8).ok());
+        mode.map(SocketMode)
+            .ok_or_else(|| format!("'{text}' are not permissions; say \"0600\", \"0660\" or \"0666\""))
+    }
+}
+
+impl TryFrom<String> for SocketMode {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
 }
 
 /// One entry of `sites`.
@@ -132,6 +157,7 @@ const KEYS: [(&str, &[&str]); 10] = [
             "sites",
             "data",
             "socket",
+            "socket_mode",
             "api",
             "clients",
             "session_ttl",

@@ -16,7 +16,7 @@ use meshlock::{Node, NodeBuilder, StartError, Tls};
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
 
-use file::{ConfigSource, File, ListedSite, RuleEntry, TlsEntry};
+use file::{ConfigSource, File, ListedSite, RuleEntry, SocketMode, TlsEntry};
 
 /// Default time that clients have to release their locks when a node is told to stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -34,6 +34,7 @@ pub(crate) struct Flags {
     pub(crate) data: Option<PathBuf>,
     pub(crate) listen: Option<Address>,
     pub(crate) socket: Option<PathBuf>,
+    pub(crate) socket_mode: Option<SocketMode>,
     pub(crate) api: Option<Address>,
     pub(crate) clients: Option<Address>,
     /// The sites that the cluster begins with.
@@ -67,6 +68,9 @@ impl NodeSettings {
         node = set(node, file.advertise, NodeBuilder::advertise);
         node = set(node, flags.clients.or(file.clients), NodeBuilder::clients);
         node = set(node, flags.api.or(file.api), NodeBuilder::api);
+        if let Some(SocketMode(mode)) = flags.socket_mode.or(file.socket_mode) {
+            node = node.socket_mode(mode);
+        }
         if let Some(turns) = file.local_turns {
             node = node.local_turns(turns);
         }
@@ -96,7 +100,7 @@ impl NodeSettings {
         };
         let site: SiteName = node.site_name().map_err(wrong)?.parse()?;
         let data = flags.data.or_else(|| file.data.map(|path| source.resolve(path)));
-        let data = data.map_or_else(|| places::data_of(&site), Ok)?;
+        let data = data.map_or_else(|| places::data_of(&site, "give --data DIR"), Ok)?;
         let socket = flags.socket.or_else(|| file.socket.map(|path| source.resolve(path)));
         let socket = socket.map_or_else(|| places::socket_of(&site), Ok)?;
         let node = node.data(&data).socket(&socket);

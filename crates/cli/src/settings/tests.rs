@@ -109,6 +109,16 @@ fn errors_name_their_file_line_and_key() {
         ("site = ", "a.toml:1: "),
         ("tls = 'on'", "a.toml:1: tls: say tls = \"off\", or give the files"),
         ("[tls]\nca = 'x'", "a.toml:1: tls: say tls = \"off\", or give the files"),
+        ("socket_mode = '0o600'", "a.toml:1: socket_mode: '0o600' are not permissions; say"),
+        (
+            "socket_mode = '0066'",
+            "a.toml:1: socket_mode: 0066 are not permissions of a socket that its own user",
+        ),
+        ("socket_mode = '10600'", "a.toml:1: socket_mode: 10600 are not permissions of a socket"),
+        (
+            "[[access]]\nprincipal = 'uid:alice'\nlocks = '*'\nverbs = ['watch']",
+            "a.toml:1: access[1]: 'alice' is not a user; give uid: and the number",
+        ),
         ("local_turns = 0", "a.toml:1: local_turns: give 1 or more"),
         ("[lease]\nlength = '1s'\nrenew_every = '1s'", "a.toml:1: lease: a lease of 1000000"),
         ("[[rules]]\npattern = 'x'\nalgorithm = 'paxos'", "a.toml:1: rules: rule 'x': "),

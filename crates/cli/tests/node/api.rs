@@ -23,7 +23,7 @@ fn a_node_serves_the_same_locks_over_its_api() {
     let held: serde_json::Value = serde_json::from_slice(&held.stdout).unwrap();
     let queue = json(home.path(), &["queue", "jobs"]);
     let holder = &queue["holders"][0];
-    assert_eq!(holder["who"], "a program of another language", "{queue}");
+    assert_eq!(holder["who"], r#"local (label "a program of another language")"#, "{queue}");
     assert_eq!(Some(holder["fence"].to_string()), held["fence"].as_str().map(str::to_owned), "{held}");
 }
 

@@ -48,7 +48,7 @@ fn the_example_configuration_is_printed() {
 fn a_command_without_a_node_prints_how_to_start_one() {
     let files = Files::new(0, false, "");
     let error = fails(files.home(), 69, &["status"]);
-    assert!(error.contains("no node runs for this user") && error.contains("`meshlock node`"), "{error}");
+    assert!(error.contains("no node is configured or runs") && error.contains("`meshlock node`"), "{error}");
     let error = fails(files.home(), 69, &["queue", "jobs", "--socket", "/nowhere.sock"]);
     assert!(error.contains("no node serves clients at /nowhere.sock; start one"), "{error}");
 }

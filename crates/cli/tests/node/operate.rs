@@ -29,17 +29,18 @@ fn an_operator_lists_holders_and_waiters_breaks_a_lock_and_changes_its_rules() {
     let mut text = String::new();
     eventually("c has its lease of this view, and knows behind whom its client waits", || {
         text = says(home, &["queue", "jobs", "--socket", &a]);
-        text.contains("it waits behind backup.sh of b")
+        text.contains(r#"(label "backup.sh") of b"#) && text.contains("it waits behind uid:")
     });
     assert!(text.starts_with("jobs: naimi-trehel; 1 hold it, 1 wait."), "{text}");
     let queue = json(home, &["queue", "jobs", "--socket", &a]);
     assert_eq!(queue["holders"][0]["fence"], fence);
-    assert_eq!(queue["waiters"][0]["who"], "report.sh");
+    let own = rustix::process::getuid().as_raw();
+    assert_eq!(queue["waiters"][0]["who"], format!(r#"uid:{own} (label "report.sh")"#));
 
     let error = fails(home, 64, &["break", "jobs", "--socket", &a]);
     assert!(error.contains("no terminal to ask on; say --yes"), "{error}");
     let text = says(home, &["break", "jobs", "--yes", "--socket", &a]);
-    assert_eq!(text, format!("jobs was taken from backup.sh of b (fence {fence}).\n"));
+    assert_eq!(text, format!("jobs was taken from uid:{own} (label \"backup.sh\") of b (fence {fence}).\n"));
     assert!(matches!(holder.receive(), ToClient::Lost { .. }));
     assert!(matches!(waiter.receive(), ToClient::Granted { fence: later, .. } if later > fence));
 
@@ -99,7 +100,7 @@ fn one_frame_of_top_shows_all_members_and_their_locks() {
         text.matches("is a member").count() == 2 && !text.contains("none")
     });
     assert!(text.contains("2 members · 1 locks in use · seen by a"), "{text}");
-    assert!(text.contains("backup.sh of b") && text.contains("leads"), "{text}");
+    assert!(text.contains(r#"(label "backup.sh") of b"#) && text.contains("leads"), "{text}");
     let document = json(home, &["top", "--socket", &a]);
     assert_eq!((&document["locks"][0]["fence"], &document["locks"][0]["site"]), (&fence.into(), &"b".into()));
     // Without a terminal it says what to do instead.

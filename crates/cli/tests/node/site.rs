@@ -26,7 +26,7 @@ pub(crate) fn meshlock(home: &Path) -> Command {
     ] {
         command.env_remove(variable);
     }
-    command.stdin(Stdio::null());
+    command.env("MESHLOCK_ROOT", home.join("machine")).stdin(Stdio::null());
     command
 }
 

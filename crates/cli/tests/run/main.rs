@@ -12,3 +12,4 @@ mod signals;
 mod terminal;
 mod tree;
 mod user;
+mod which;

@@ -226,7 +226,7 @@ fn a_remote_node_grants_locks_like_a_local_one() {
         );
         let (code, said) = far.command(&["queue", "x"]);
         assert_eq!(code, Some(0), "{said}");
-        assert_eq!(said.contains(", client laptop"), tls, "its certificate says who it is: {said}");
+        assert_eq!(said.contains("laptop (label "), tls, "its certificate says who it is: {said}");
         first.go_on();
         assert_eq!(first.code(), Some(7));
         for _ in 0..3 {
@@ -304,7 +304,7 @@ fn a_lock_that_is_broken_at_the_remote_node_is_lost() {
     let process: i32 = first.line().parse().unwrap();
     let mut second = far.start(&["x"], &look_for(process));
     let (code, said) = far.command(&["break", "x", "--yes"]);
-    assert!(code == Some(0) && said.contains("was taken from sh, process"), "{said}");
+    assert!(code == Some(0) && said.contains("was taken from laptop (label \"sh, process"), "{said}");
     assert_eq!((second.line().as_str(), second.code()), ("", Some(0)), "nobody else is inside");
     assert_eq!(first.code(), Some(76));
 }
@@ -416,7 +416,7 @@ fn a_command_is_not_started_on_a_lock_that_was_lost_while_meshlock_was_stopped()
     let mut second = far.start(&["x"], "echo ran >> second");
     // Asked again and again until both are in the line: nobody tells by itself.
     eventually("both are in the line", || {
-        far.command(&["queue", "x"]).1.matches(", client laptop").count() >= 2
+        far.command(&["queue", "x"]).1.matches("laptop (label ").count() >= 2
     });
     let keeper = keeper_of(second.id());
     send(second.id(), Signal::STOP);

@@ -108,7 +108,7 @@ fn a_command_that_waits_prints_the_holder() {
     assert_eq!(first.line(), "in");
     let Some(mut second) = on_a_terminal(&user, "exec $MESHLOCK run x -- true") else { return };
     let text = read_to(&mut second, "waiting for 'x'");
-    assert!(text.contains(&format!("behind sh, process {} of embedded", first.id())), "{text}");
+    assert!(text.contains(&format!("(label \"sh, process {}\") of embedded", first.id())), "{text}");
     first.go_on();
     assert_eq!(second.code(), Some(0));
 }

@@ -49,6 +49,8 @@ impl User {
         for variable in ["MESHLOCK_SOCKET", "MESHLOCK_NODE", "MESHLOCK_CERTIFICATE"] {
             command.env_remove(variable);
         }
+        // And their machine may have a node.
+        command.env("MESHLOCK_ROOT", self.file("machine"));
         command
     }
 

@@ -242,7 +242,7 @@ impl Relay {
             return Err(io::Error::other("a client names its processes before it asks for a lock"));
         }
         let parent = self.parent.map(|parent| parent.as_raw_nonzero().get());
-        let client = ProcessOwner { process: parent, user: Some(rustix::process::getuid().as_raw()) };
+        let client = ProcessOwner { process: parent, user: rustix::process::getuid().as_raw() };
         self.tree = Some(ProcessTree::below(process, client)?);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! A few nodes in one thread over a network without delay or loss, for benchmarks, memory counts and malformed packets.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use meshlock_cluster::names::{LockName, SiteName};
 use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, Input, Node, NodeOutput, Packet};
@@ -21,6 +21,8 @@ pub(crate) struct Cluster {
     last: u64,
     /// Changes packets on their way.
     tamper: Option<Tamper>,
+    /// The nodes that have left: their processes end at once.
+    pub(crate) gone: BTreeSet<usize>,
 }
 
 /// Gets a packet and its sender, and returns the packets that arrive instead.
@@ -58,7 +60,8 @@ impl Cluster {
             starts.push(out);
         }
         let (told, wire, out) = (Vec::new(), VecDeque::new(), Vec::new());
-        let mut cluster = Cluster { nodes, told, wire, now: Time::ZERO, out, last: 0, tamper: None };
+        let mut cluster =
+            Cluster { nodes, told, wire, now: Time::ZERO, out, last: 0, tamper: None, gone: BTreeSet::new() };
         for (at, mut out) in starts.into_iter().enumerate() {
             cluster.perform(at, &mut out);
         }
@@ -82,6 +85,9 @@ impl Cluster {
 
     /// Gives a node an input at the current time.
     pub(crate) fn input(&mut self, at: usize, input: Input) {
+        if self.gone.contains(&at) {
+            return;
+        }
         let mut out = std::mem::take(&mut self.out);
         self.nodes[at].handle(self.now, input, &mut out);
         self.perform(at, &mut out);
@@ -94,7 +100,12 @@ impl Cluster {
             match output {
                 NodeOutput::Send { to, packet } => self.wire.push_back((at, to, packet)),
                 NodeOutput::Persist { token, .. } => written = Some(token),
-                NodeOutput::Answer(answer) => self.told.push(answer),
+                NodeOutput::Answer(answer) => {
+                    if matches!(answer, ClientAnswer::Left { .. }) {
+                        self.gone.insert(at);
+                    }
+                    self.told.push(answer);
+                }
                 NodeOutput::Note(_) => {}
             }
         }
@@ -121,7 +132,8 @@ impl Cluster {
     pub(crate) fn pass(&mut self, span: Span) {
         let end = self.now + span;
         while self.now < end {
-            let due = self.nodes.iter().map(Node::next_due).min().unwrap_or(end);
+            let running = (0..self.nodes.len()).filter(|at| !self.gone.contains(at));
+            let due = running.map(|at| self.nodes[at].next_due()).min().unwrap_or(end);
             self.now = due.max(self.now + Span::TICK).min(end);
             for at in 0..self.nodes.len() {
                 self.input(at, Input::Time);

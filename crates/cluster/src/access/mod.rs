@@ -1,8 +1,9 @@
 //! Access control: who may do what. It is pure, and the one place that decides for every entry point of a node: the
 //! wire APIs and the clients' own protocol.
 //!
-//! A *principal* says who a caller is: a certificate's name, a token's name, `local` for programs of this machine, or
-//! `anyone` for a caller that shows neither certificate nor token. A rule grants principals *verbs* on locks. Rules
+//! A *principal* says who a caller is: a certificate's name, a token's name, `local` for programs of this machine,
+//! `uid:1000` for those of another user who come over the node's socket, or `anyone` for a caller that shows neither
+//! certificate nor token. A rule grants principals *verbs* on locks. Rules
 //! only grant: whatever no rule grants is denied, with one exception. Programs of this machine may do everything until
 //! a rule names `local`; from then on they may do only what such rules grant.
 
@@ -19,7 +20,7 @@ use serde::Deserialize;
 use crate::names::LockName;
 use crate::rules::{Pattern, RulesError};
 pub use bucket::{Bucket, Pace};
-use principal::{ANYONE, LOCAL};
+use principal::{ANYONE, LOCAL, USER};
 pub use principal::{ClientName, ClientNameError, Principal};
 pub use token::{TokenHash, TokenHashError, Tokens, TokensError};
 
@@ -61,7 +62,8 @@ impl fmt::Display for Verb {
 /// An access rule as the configuration has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct RuleText {
-    /// A name, a prefix of names followed by `*`, or `*` for every named principal; or `local`, or `anyone`.
+    /// A name, a prefix of names followed by `*`, or `*` for every named principal; or `local`, `anyone`, `uid:` and the number of a
+    /// user, or `uid:*` for every user of this machine.
     pub principal: String,
     /// A lock's name, a prefix of names followed by `*`, or `*` for all locks.
     pub locks: String,
@@ -74,6 +76,11 @@ pub enum AccessError {
     /// A pattern is malformed.
     #[error("'{given}' {why}; give a name, the beginning of names followed by '*', or '*' for all")]
     Pattern { given: String, why: &'static str },
+    /// `uid:` is followed by something else than the number of a user.
+    #[error(
+        "'{given}' is not a user; give uid: and the number that `id -u` prints, or uid:* for all users of this machine"
+    )]
+    User { given: String },
     /// `admin` was granted for some locks only, but it is about the whole cluster.
     #[error("the verb admin is about the whole cluster; give it in a rule of its own with locks = \"*\"")]
     AdminOfSome,
@@ -118,12 +125,12 @@ impl fmt::Display for Denied {
                 return f.write_str(": the name means something else in rules; use a certificate or token of another name");
             }
             Principal::Anyone => f.write_str(": it has shown neither a certificate nor a token")?,
-            Principal::Named(_) if !has_rules => f.write_str(
+            Principal::Named(_) | Principal::User(_) if !has_rules => f.write_str(
                 ": this site has no [[access]] rules, and without them only programs of its own machine may do anything",
             )?,
-            Principal::Named(_) | Principal::Local => f.write_str(": no [[access]] rule of this site gives it that")?,
+            Principal::Named(_) | Principal::User(_) | Principal::Local => f.write_str(": no [[access]] rule of this site gives it that")?,
         }
-        let locks = lock.as_ref().map_or("*", |lock| lock.as_str());
+        let locks = lock.as_ref().map_or_else(|| "*".to_owned(), LockName::to_string);
         write!(
             f,
             "; whoever runs the site can add one to its configuration (principal = \"{principal}\", locks = \"{locks}\", \
@@ -152,6 +159,8 @@ struct ParsedRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Who {
     Local,
+    /// This user of the machine, or all of them.
+    User(Option<u32>),
     Anyone,
     Named(Names),
 }
@@ -187,12 +196,25 @@ impl Names {
     }
 }
 
+/// Parses what follows `uid:`: the number of a user, or `*` for all.
+fn user_in(given: &str) -> Result<Option<u32>, AccessError> {
+    if given == "*" {
+        return Ok(None);
+    }
+    // Digits only: `u32` would accept a sign.
+    let number = given.parse().ok().filter(|_| given.bytes().all(|digit| digit.is_ascii_digit()));
+    number.map(Some).ok_or_else(|| AccessError::User { given: given.chars().take(80).collect() })
+}
+
 impl ParsedRule {
     fn new(text: &RuleText) -> Result<Self, AccessError> {
         let who = match text.principal.as_str() {
             LOCAL => Who::Local,
             ANYONE => Who::Anyone,
-            names => Who::Named(Names::parse(names)?),
+            other => match other.strip_prefix(USER) {
+                Some(user) => Who::User(user_in(user)?),
+                None => Who::Named(Names::parse(other)?),
+            },
         };
         let locks = Names::parse(&text.locks)?;
         if text.verbs.is_empty() && who != Who::Local {
@@ -207,10 +229,11 @@ impl ParsedRule {
     fn gives(&self, principal: &Principal, verb: Verb, subject: Subject<'_>) -> bool {
         let is_meant = match (&self.who, principal) {
             (Who::Local, Principal::Local) | (Who::Anyone, Principal::Anyone) => true,
+            (Who::User(meant), Principal::User(user)) => meant.is_none_or(|meant| meant == *user),
             (Who::Named(names), Principal::Named(name)) => {
                 !name.is_reserved() && names.matches(name.as_str())
             }
-            (Who::Local | Who::Anyone | Who::Named(_), _) => false,
+            (Who::Local | Who::User(_) | Who::Anyone | Who::Named(_), _) => false,
         };
         let is_about = match subject {
             Subject::Lock(lock) => self.locks.matches(lock.as_str()),

@@ -55,11 +55,17 @@ impl fmt::Display for ClientName {
 pub(super) const LOCAL: &str = "local";
 pub(super) const ANYONE: &str = "anyone";
 
+/// The beginning of the names that access rules use for users of this machine. No other name contains a colon.
+pub(super) const USER: &str = "uid:";
+
 /// Who makes a request. A site is never a principal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Principal {
-    /// A program of this machine, over the node's socket or an unprotected connection.
+    /// A program of this machine: one of the node's own user or of root over the node's socket, or any program over an unprotected
+    /// connection.
     Local,
+    /// A program of another user of this machine, over the node's socket. The kernel says which user.
+    User(u32),
     /// A caller that shows neither a certificate nor a token.
     Anyone,
     /// A caller that shows a certificate or a token of this name.
@@ -70,6 +76,7 @@ impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Principal::Local => f.write_str(LOCAL),
+            Principal::User(uid) => write!(f, "{USER}{uid}"),
             Principal::Anyone => f.write_str(ANYONE),
             Principal::Named(name) => name.fmt(f),
         }

@@ -34,6 +34,38 @@ fn without_rules_only_this_machine_may_do_anything() {
 }
 
 #[test]
+fn another_user_of_the_machine_may_do_only_what_a_rule_gives_that_user() {
+    let nobody = Access::default();
+    assert!(!may(&nobody, &Principal::User(1000), Verb::Acquire, "a"));
+    let access = Access::new(&[
+        rule("uid:1000", "a", &[Verb::Acquire]),
+        rule("uid:*", "b", &[Verb::Watch]),
+        rule("*", "c", &[Verb::Watch]),
+        rule("local", "d", &[Verb::Watch]),
+    ])
+    .unwrap();
+    for (user, verb, lock, expected) in [
+        (1000, Verb::Acquire, "a", true),
+        (1000, Verb::Break, "a", false),
+        (100, Verb::Acquire, "a", false),
+        (10_000, Verb::Acquire, "a", false),
+        (1000, Verb::Watch, "b", true),
+        (0, Verb::Watch, "b", true),
+        (1000, Verb::Watch, "c", false),
+        (1000, Verb::Watch, "d", false),
+    ] {
+        assert_eq!(may(&access, &Principal::User(user), verb, lock), expected, "uid:{user} {verb} {lock}");
+    }
+    assert!(!may(&access, &named("1000"), Verb::Acquire, "a"));
+    for wrong in ["uid:", "uid:+1", "uid:alice", "uid:10*", "uid:4294967296"] {
+        let error = Access::new(&[rule(wrong, "*", &[Verb::Watch])]).unwrap_err();
+        assert!(matches!(error, (0, AccessError::User { .. })), "{wrong}: {error:?}");
+    }
+    let denied = access.check(&Principal::User(7), Verb::Acquire, Subject::Some).unwrap_err().to_string();
+    assert!(denied.contains("principal = \"uid:7\""), "{denied}");
+}
+
+#[test]
 fn a_rule_gives_its_verbs_on_its_locks_to_its_principals_and_nothing_else() {
     let access = Access::new(&[
         rule("ci-*", "deploy/*", &[Verb::Acquire, Verb::Watch]),

@@ -48,6 +48,8 @@ pub(super) struct Leadership {
     /// Since when each member that asks for renewals has not had a lease, or the current view: it does not receive what
     /// it is sent.
     out_of_step: BTreeMap<Member, Time>,
+    /// Since when each member has wanted to leave that has given up its lease.
+    leaving: BTreeMap<Member, Time>,
     /// The view that is in the log and not yet agreed on.
     pub(super) pending: Option<View>,
     /// The view in which a member has reported that a lock is ready to run again.
@@ -93,6 +95,8 @@ struct Joiner {
 pub(super) struct LeaderTiming {
     /// How long it waits for more sites to join before it admits the first.
     pub(super) gather: Span,
+    /// How long it waits for more members to leave before it excludes the first.
+    pub(super) gather_leaving: Span,
     /// The number of initial sites of the cluster: once that many take part or ask to join, it does not wait.
     pub(super) expected: usize,
     /// After how long a site that has not asked again is no longer considered for joining.
@@ -117,6 +121,7 @@ impl Leadership {
             joiners: BTreeMap::new(),
             reports: BTreeMap::new(),
             out_of_step: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             pending: None,
             drained: None,
             exhausted: false,
@@ -138,6 +143,29 @@ impl Leadership {
         } else {
             self.out_of_step.entry(member.clone()).or_insert(now);
         }
+    }
+
+    /// Handles a member's request to leave: it holds nothing, and has given up its lease.
+    ///
+    /// Members that leave at about the same time are excluded by one view. If all sites of a cluster are stopped at once, each of them
+    /// has left when that view is agreed on; after a view for each of them, the last one could not get a majority any more, because the
+    /// voters before it would be gone.
+    pub(super) fn on_leave(&mut self, member: Member, now: Time) {
+        self.grants.on_gave_up(&member);
+        self.leaving.entry(member).or_insert(now);
+    }
+
+    /// Returns until when the next view waits for more members to leave, if some leave and others do not.
+    fn waits_for_leaving(&self, view: &View, timing: LeaderTiming) -> Option<Time> {
+        let all_leave = view.members.iter().all(|member| self.leaving.contains_key(member));
+        let first = self.leaving.values().min().filter(|_| !all_leave)?;
+        Some(*first + timing.gather_leaving)
+    }
+
+    /// Returns the sites that asked to leave and are not in `view`.
+    pub(super) fn left_with(&self, view: &View) -> Vec<SiteName> {
+        let left = self.leaving.keys().filter(|member| !view.contains(member));
+        left.map(|member| member.site.clone()).collect()
     }
 
     /// Handles a site's request to join.
@@ -205,6 +233,7 @@ impl Leadership {
         self.grants.on_agreed(&view.members, view.terms, now);
         self.reports.retain(|member, _| view.contains(member));
         self.out_of_step.retain(|member, _| view.contains(member));
+        self.leaving.retain(|member, _| view.contains(member));
         self.joiners.retain(|_, joiner| view.may_join(&joiner.member));
         // This also drops rules that were asked for while other ones were under way: whoever asked is told to look at
         // the new ones first.
@@ -246,12 +275,13 @@ impl Leadership {
         to_exclude
     }
 
-    /// Returns when to look again: when a member that is not renewed can be excluded, or a joiner admitted.
+    /// Returns when to look again: when a member that leaves or is not renewed can be excluded, or a joiner admitted.
     pub(super) fn next_due(&self, view: &View, now: Time, timing: LeaderTiming) -> Option<Time> {
         let over = view.members.iter().map(|member| self.grants.over_at(member));
         let joins = self.joiners.values().map(|joiner| joiner.since + timing.gather);
         let retry = self.round.as_ref().map(|round| round.since + timing.retry_round);
-        over.chain(joins).chain(retry).filter(|due| *due > now).min()
+        let leaves = self.waits_for_leaving(view, timing);
+        over.chain(joins).chain(retry).chain(leaves).filter(|due| *due > now).min()
     }
 
     /// Returns the view that should follow `view`, if one should.
@@ -262,7 +292,7 @@ impl Leadership {
         now: Time,
         timing: LeaderTiming,
     ) -> Option<View> {
-        if self.pending.is_some() {
+        if self.pending.is_some() || self.waits_for_leaving(view, timing).is_some_and(|until| now < until) {
             return None;
         }
         self.joiners.retain(|_, joiner| now.since(joiner.asked_at) < timing.forget_joiner);

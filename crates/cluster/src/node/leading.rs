@@ -52,7 +52,7 @@ impl Node {
             }
             Content::Leave => {
                 if view.contains(&from) {
-                    leadership.grants.on_gave_up(&from);
+                    leadership.on_leave(from, now);
                 } else {
                     self.send(from.site, Content::View(view), out);
                 }
@@ -182,10 +182,12 @@ impl Node {
 
     pub(super) fn on_agreed(&mut self, view: View, out: &mut Vec<NodeOutput>) {
         if let Some(leadership) = &mut self.leadership {
+            // A site that has left is told at once, and need not ask again: this one may leave with the same view.
+            let left = leadership.left_with(&view);
             leadership.on_agreed(&view, self.now);
             // Voters get the view from the log as well, but not those that have lost their disks; it is rare, and
             // short.
-            let told = view.members.iter().map(|member| member.site.clone());
+            let told = view.members.iter().map(|member| member.site.clone()).chain(left);
             let told: Vec<SiteName> = told.filter(|site| *site != self.me.site).collect();
             for site in told {
                 self.send(site, Content::View(view.clone()), out);

@@ -293,6 +293,7 @@ impl Node {
         let Config { tick, terms, .. } = &self.config;
         LeaderTiming {
             gather: tick.times(2),
+            gather_leaving: tick.part(2),
             expected: self.config.sites.len(),
             forget_joiner: terms.length,
             retry_round: tick.times(3),

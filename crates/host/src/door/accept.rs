@@ -1,15 +1,18 @@
-//! Accepts clients: on a Unix socket those of this machine and user, on a TCP port those that show a certificate.
+//! Accepts clients: on a Unix socket those of this machine, whose user the kernel tells, on a TCP port those that show a certificate.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use meshlock_cluster::access::Principal;
 use meshlock_cluster::time::Span;
 use meshlock_system::ProcessOwner;
 use meshlock_tls::Security;
-use tokio::net::unix::UCred;
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::{TcpListener, UnixListener};
 
 use super::connected_client::ConnectedClient;
@@ -25,8 +28,15 @@ use crate::pending::PendingConnections;
 const MAX_PENDING: usize = 1024;
 const MAX_PENDING_PER_ADDRESS: usize = 256;
 
-/// Maximum number of connected clients.
+/// Maximum number of connected clients, and the part of it that other users of this machine may take.
 const MAX_CONNECTIONS: usize = 10_000;
+const MAX_CONNECTIONS_OF_OTHERS: usize = 8_000;
+
+/// Number of connections that wait until they are accepted; the kernel may allow fewer.
+const BACKLOG: i32 = 1024;
+
+/// The mode of a socket that only the node's own user and root can open.
+pub const PRIVATE: u32 = 0o600;
 
 /// How long to wait if the machine has no file descriptor for another connection.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -42,8 +52,9 @@ pub enum ServeError {
     Bind { path: PathBuf, error: io::Error },
 }
 
-/// Opens a socket for clients that run as the same user. A socket left there by an earlier node is replaced.
-pub fn listen(path: &Path) -> Result<std::os::unix::net::UnixListener, ServeError> {
+/// Opens a socket for clients of this machine. `mode` says which users can open it; [`PRIVATE`] is for the node's own user only. A socket
+/// left there by an earlier node is replaced.
+pub fn listen(path: &Path, mode: u32) -> Result<StdUnixListener, ServeError> {
     let bind = || {
         match std::os::unix::net::UnixStream::connect(path).map_err(|error| error.kind()) {
             Err(io::ErrorKind::NotFound) => {}
@@ -52,9 +63,8 @@ pub fn listen(path: &Path) -> Result<std::os::unix::net::UnixListener, ServeErro
             // A node listens there, and may be busy.
             Ok(_) | Err(_) => return Err(io::ErrorKind::AddrInUse.into()),
         }
-        let listener = std::os::unix::net::UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-        listener.set_nonblocking(true)?;
+        let listener = bind_private(path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
         Ok(listener)
     };
     bind().map_err(|error: io::Error| {
@@ -62,6 +72,22 @@ pub fn listen(path: &Path) -> Result<std::os::unix::net::UnixListener, ServeErro
         let path = path.to_owned();
         if taken { ServeError::Taken(path) } else { ServeError::Bind { path, error } }
     })
+}
+
+/// Binds a socket that no other user can open, not even for a moment: the kernel creates the file with the mode that the socket itself has.
+fn bind_private(path: &Path) -> io::Result<StdUnixListener> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(PRIVATE))?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Returns who a process of this user is for the rules. Root and the node's own user could change the rules, so none applies to them.
+fn principal_of(user: u32) -> Principal {
+    let ours = user == 0 || user == rustix::process::geteuid().as_raw();
+    if ours { Principal::Local } else { Principal::User(user) }
 }
 
 /// Handle of a task that serves clients. Dropping it does not stop the task, which runs as long as the node.
@@ -86,10 +112,10 @@ impl<F: Fn(usize)> Connections<F> {
         Arc::new(Connections { count: Mutex::default(), changed })
     }
 
-    /// Counts another client, unless there are too many. It is counted until what is returned is dropped.
-    fn enter(self: &Arc<Self>) -> Option<ConnectionSlot<F>> {
+    /// Counts another client, unless there are `most` already. It is counted until what is returned is dropped.
+    fn enter(self: &Arc<Self>, most: usize) -> Option<ConnectionSlot<F>> {
         let connection = ConnectionSlot(self.clone());
-        (self.change(1) <= MAX_CONNECTIONS).then_some(connection)
+        (self.change(1) <= most).then_some(connection)
     }
 
     fn change(&self, by: isize) -> usize {
@@ -113,7 +139,7 @@ impl<F: Fn(usize)> Drop for ConnectionSlot<F> {
 /// whenever it changes.
 pub fn serve(
     front: &Front,
-    listener: std::os::unix::net::UnixListener,
+    listener: StdUnixListener,
     changed: impl Fn(usize) + Send + Sync + 'static,
 ) -> Serving {
     let (tasks, front) = (front.node().tasks().clone(), front.clone());
@@ -129,14 +155,28 @@ pub fn serve(
                     continue;
                 }
             };
-            let Some(connection) = connections.enter() else { continue };
-            let peer = stream.peer_cred().ok();
-            let peer = ProcessOwner {
-                process: peer.as_ref().and_then(UCred::pid),
-                user: peer.as_ref().map(UCred::uid),
+            let peer = match stream.peer_cred() {
+                Ok(peer) => ProcessOwner { process: peer.pid(), user: peer.uid() },
+                Err(error) => {
+                    tracing::warn!(%error, "the system does not say who a client is: it is refused");
+                    continue;
+                }
             };
+            let principal = principal_of(peer.user);
+            let is_ours = principal == Principal::Local;
+            let most = if is_ours { MAX_CONNECTIONS } else { MAX_CONNECTIONS_OF_OTHERS };
+            let counted = match (!is_ours).then(|| front.connect(&principal)).transpose() {
+                Ok(counted) => counted,
+                Err(error) => {
+                    tracing::debug!(%error, "too many connections: this one is refused");
+                    continue;
+                }
+            };
+            let Some(connection) = connections.enter(most) else { continue };
+            let keep_alives = keep_alives.clone();
+            let door = Door::Local { peer, principal, keep_alives, _counted: counted };
             let channel = Channel::new(Stream::Unix(stream), None);
-            let (front, door) = (front.clone(), Door::Local { peer, keep_alives: keep_alives.clone() });
+            let front = front.clone();
             tokio::spawn(async move {
                 ConnectedClient::talk(front, channel, door).await;
                 drop(connection);
@@ -178,7 +218,9 @@ pub fn serve_network(
                     continue;
                 }
             };
-            let (Some(connection), Some(slot)) = (connections.enter(), pending.enter(address.ip())) else {
+            let (Some(connection), Some(slot)) =
+                (connections.enter(MAX_CONNECTIONS), pending.enter(address.ip()))
+            else {
                 tracing::debug!(%address, "too many connections: this one is refused");
                 continue;
             };
@@ -211,4 +253,30 @@ pub fn serve_network(
 async fn wait_for_descriptors(error: &io::Error) {
     tracing::warn!(%error, "cannot accept a client's connection");
     tokio::time::sleep(ACCEPT_RETRY).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_made_with_the_mode_that_only_its_own_user_can_use() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let path = dir.path().join("a.sock");
+        // Whatever the umask of whoever runs the tests is: no bit is ever there that has to be taken away again.
+        let _listener = bind_private(&path).unwrap();
+        assert_eq!(mode(&path) & 0o077, 0);
+        let path = dir.path().join("b.sock");
+        let _listener = listen(&path, 0o666).unwrap();
+        assert_eq!(mode(&path), 0o666);
+        assert!(matches!(listen(&path, PRIVATE), Err(ServeError::Taken(_))));
+    }
+
+    #[test]
+    fn another_user_is_a_principal_of_its_own() {
+        let own = rustix::process::geteuid().as_raw();
+        assert_eq!([principal_of(0), principal_of(own)], [Principal::Local, Principal::Local]);
+        assert_eq!(principal_of(own + 1), Principal::User(own + 1));
+    }
 }

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::asked::OpenRequest;
 use super::keep_alive::KeepAlive;
-use super::presence::{Door, Gone, certified, is_maybe_hello};
+use super::presence::{Door, Gone, is_maybe_hello, proved_label};
 use crate::channel::Channel;
 use crate::engine::Listener;
 use crate::front::{AcquireParams, Admitted, Front};
@@ -269,7 +269,7 @@ impl ConnectedClient {
                 silence
             }
         };
-        let who = certified(who, &caller.principal);
+        let who = proved_label(&caller, &who);
         let session = self.front.open_client_session(&caller, self.clone(), who, unreachable_for);
         let _ = self.greeted.set(Greeted { caller, session, silence, version, _connected: connected });
         self.say(&ToClient::Welcome { version, site: self.front.site().clone(), time: now(), contact });

@@ -15,4 +15,4 @@ mod presence;
 mod tests;
 mod watch;
 
-pub use accept::{ServeError, Serving, listen, serve, serve_network};
+pub use accept::{PRIVATE, ServeError, Serving, listen, serve, serve_network};

@@ -22,7 +22,7 @@ use super::connected_client::{ConnectedClient, Greeted};
 use super::guarded::until_gone;
 use super::keep_alive::KeepAlives;
 use crate::channel::ClosedBy;
-use crate::gate::CallerOrigin;
+use crate::gate::{Caller, CallerOrigin, Connected};
 use crate::pending::PendingSlot;
 
 /// How long a client over a network may take in total to identify itself.
@@ -33,8 +33,13 @@ const MAX_HELLO_BYTES: u32 = 1024;
 
 /// How a client is connected.
 pub(super) enum Door {
-    /// On this machine.
-    Local { peer: ProcessOwner, keep_alives: Arc<KeepAlives> },
+    /// On this machine. The connection of a user whom the rules bind is counted.
+    Local {
+        peer: ProcessOwner,
+        principal: Principal,
+        keep_alives: Arc<KeepAlives>,
+        _counted: Option<Connected>,
+    },
     /// Over a network. The session ends after this much silence.
     Network { address: SocketAddr, silence: Span, slot: Mutex<Option<PendingSlot>> },
 }
@@ -73,16 +78,19 @@ impl ConnectedClient {
         }
     }
 
-    /// Returns how long to wait for the next message; `None` (forever) for a client of this machine that has not promised to stay in touch.
+    /// Returns how long to wait for the next message; `None` (forever) for a client of this machine that has not promised to stay in touch,
+    /// unless it belongs to another user and has not said what it wants.
     pub(super) fn waits_for(&self) -> Option<Duration> {
+        let is_greeted = self.greeted.get().is_some();
         match &self.door {
             Door::Local { .. } if self.stays_in_touch.load(Ordering::Relaxed) => Some(self.relies_for()),
-            Door::Local { .. } => None,
-            Door::Network { .. } if self.greeted.get().is_none() => {
+            Door::Local { principal: Principal::Local, .. } => None,
+            Door::Local { .. } if is_greeted || self.keep_alive.get().is_some() => None,
+            Door::Local { .. } | Door::Network { .. } if !is_greeted => {
                 let left = (self.opened + GREET_WITHIN).since(now());
                 Some(Duration::from_micros(left.micros()))
             }
-            Door::Network { .. } => Some(self.relies_for()),
+            Door::Local { .. } | Door::Network { .. } => Some(self.relies_for()),
         }
     }
 
@@ -123,11 +131,11 @@ impl ConnectedClient {
         }
     }
 
-    /// Determines the principal: by the client's certificate, or without TLS by where the client comes from.
+    /// Determines the principal: by the client's certificate, by its user, or without both by where the client comes from.
     pub(super) fn principal(&self) -> Result<Principal, TlsError> {
         match (self.channel.peer_client(), &self.door) {
             (Some(client), _) => client.map(Principal::Named),
-            (None, Door::Local { .. }) => Ok(Principal::Local),
+            (None, Door::Local { principal, .. }) => Ok(principal.clone()),
             (None, Door::Network { address, .. }) if address.ip().to_canonical().is_loopback() => {
                 Ok(Principal::Local)
             }
@@ -146,7 +154,7 @@ impl ConnectedClient {
     /// Makes the connection one that only keeps the sessions of its process open. Returns whether that is possible.
     pub(super) fn keep_alive(&self) -> bool {
         match &self.door {
-            Door::Local { peer, keep_alives } if peer.process.is_some() => {
+            Door::Local { peer, keep_alives, .. } if peer.process.is_some() => {
                 self.keep_alive.set(keep_alives.add(*peer)).is_ok()
             }
             Door::Local { .. } | Door::Network { .. } => false,
@@ -157,7 +165,7 @@ impl ConnectedClient {
     pub(super) async fn until_processes_gone(&self) {
         // A copy, so that the processes can still be killed if the lock is lost meanwhile.
         let tree = *self.tree.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Some(tree), Door::Local { peer, keep_alives }) = (tree, &self.door) else { return };
+        let (Some(tree), Door::Local { peer, keep_alives, .. }) = (tree, &self.door) else { return };
         until_gone(tree).await;
         keep_alives.until_closed(*peer).await;
     }
@@ -185,11 +193,13 @@ impl ConnectedClient {
     }
 }
 
-/// Returns the label that others see: the client's own label, followed by the name in its certificate.
-pub(super) fn certified(who: ClientLabel, principal: &Principal) -> ClientLabel {
-    let Principal::Named(client) = principal else { return who };
-    let short = || format!("client {client}").parse().unwrap_or_else(|_| who.clone());
-    format!("{who}, client {client}").parse().unwrap_or_else(|_| short())
+/// Returns the label that others see: what the client has proved, and the label that it gives itself. A client of this machine has proved
+/// which user it belongs to.
+pub(super) fn proved_label(caller: &Caller, given: &ClientLabel) -> ClientLabel {
+    match caller.origin {
+        CallerOrigin::Socket { user } => ClientLabel::proved(&Principal::User(user), given),
+        CallerOrigin::Network(_) | CallerOrigin::Process => ClientLabel::proved(&caller.principal, given),
+    }
 }
 
 /// Whether these can be the first bytes of a greeting. A client that speaks another protocol is cut off at once.

@@ -3,12 +3,13 @@
 
 use std::sync::{Arc, Mutex};
 
+use meshlock_cluster::access::{Access, Principal, RuleText, Verb};
 use meshlock_cluster::node::Config;
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::Span;
 use meshlock_system::ProcessOwner;
 use meshlock_testing::{async_test, in_time};
-use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
+use meshlock_wire::clients::{RefusalKind, ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
@@ -17,6 +18,7 @@ use super::presence::Door;
 use crate::channel::{Channel, Stream};
 use crate::engine::{Engine, NodeSetup, locks_taken};
 use crate::front::Front;
+use crate::gate::Policy;
 
 /// Starts a cluster of one site and waits until it can grant locks.
 async fn ready() -> (Engine, Front) {
@@ -25,6 +27,12 @@ async fn ready() -> (Engine, Front) {
     let front = Front::new(engine.clone(), std::sync::Arc::default());
     in_time("the node can grant locks", front.until_ready()).await;
     (engine, front)
+}
+
+/// Returns the door of a client of this machine.
+fn local_door(user: u32, principal: Principal) -> Door {
+    let peer = ProcessOwner { process: None, user };
+    Door::Local { peer, principal, keep_alives: Arc::default(), _counted: None }
 }
 
 /// The other end of a client's connection.
@@ -80,9 +88,46 @@ async fn locks_for_an_acquisition(
 fn an_acquisition_over_a_unix_socket_takes_the_nodes_lock_once() {
     async_test(async {
         let (here, there) = UnixStream::pair().unwrap();
-        let door = Door::Local { peer: ProcessOwner::default(), keep_alives: Arc::default() };
+        let door = local_door(0, Principal::Local);
         let locks = locks_for_an_acquisition(door, Stream::Unix(here), there).await;
         assert_eq!(locks, 1);
+    });
+}
+
+#[test]
+fn another_user_has_the_rights_that_rules_give_it_and_is_shown_by_its_number() {
+    async_test(async {
+        let (_engine, front) = ready().await;
+        let verbs = vec![Verb::Acquire, Verb::Watch];
+        let rule = RuleText { principal: "uid:4321".to_owned(), locks: "jobs".to_owned(), verbs };
+        front.set_policy(Policy { access: Access::new(&[rule]).unwrap(), ..Policy::default() });
+        let (here, there) = UnixStream::pair().unwrap();
+        let door = local_door(4321, Principal::User(4321));
+        let talk = ConnectedClient::talk(front, Channel::new(Stream::Unix(here), None), door);
+        let talk = tokio::spawn(talk);
+        let mut client = TestClient { stream: there, bytes: Vec::new() };
+        let who = "deploy.sh, client oncall".parse().unwrap();
+        client.send(&ToNode::Hello { version: VERSIONS.1, who }).await;
+        assert!(matches!(client.next().await, ToClient::Welcome { .. }));
+        let acquire = |tag, lock: &str| {
+            let (lock, wait) = (lock.parse().unwrap(), Wait::Try);
+            ToNode::Acquire { tag, lock, wait, permits: None }
+        };
+        client.send(&acquire(1, "other")).await;
+        let refused = client.next().await;
+        let ToClient::Refused { tag: 1, kind: RefusalKind::Denied, why } = &refused else {
+            panic!("{refused:?}")
+        };
+        assert!(why.starts_with("'uid:4321' may not acquire 'other'"), "{why}");
+        client.send(&acquire(2, "jobs")).await;
+        assert!(matches!(client.next().await, ToClient::Granted { tag: 2, .. }));
+        client.send(&ToNode::Queue { tag: 3, lock: "jobs".parse().unwrap() }).await;
+        let answer = client.next().await;
+        let ToClient::Queue { queue, .. } = &answer else { panic!("{answer:?}") };
+        let label = queue.sites[0].lock.holders[0].label.as_ref().unwrap();
+        assert_eq!(label.as_str(), r#"uid:4321 (label "deploy.sh, client oncall")"#);
+        drop(client);
+        in_time("the session's end", talk).await.unwrap();
     });
 }
 
@@ -104,7 +149,7 @@ fn a_client_that_has_promised_to_stay_in_touch_loses_what_it_holds_when_it_is_si
         let mut clients = Vec::new();
         for promises in [true, false] {
             let (here, there) = UnixStream::pair().unwrap();
-            let door = Door::Local { peer: ProcessOwner::default(), keep_alives: Arc::default() };
+            let door = local_door(0, Principal::Local);
             tokio::spawn(ConnectedClient::talk(front.clone(), Channel::new(Stream::Unix(here), None), door));
             let mut client = TestClient { stream: there, bytes: Vec::new() };
             client.send(&ToNode::Hello { version: VERSIONS.1, who: "a test".parse().unwrap() }).await;

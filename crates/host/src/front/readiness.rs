@@ -16,6 +16,12 @@ impl Front {
         self.node().published().may_grant()
     }
 
+    /// Returns what is wrong with the site's disk, if the last write to it failed. Until it accepts writes again the site cannot vote, lead
+    /// or join; it still grants locks while it has a lease.
+    pub fn disk_failure(&self) -> Option<String> {
+        self.node().published().disk_failure()
+    }
+
     /// Waits until this site is a member and may grant locks.
     pub async fn until_ready(&self) {
         loop {

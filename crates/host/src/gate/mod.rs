@@ -64,26 +64,19 @@ impl Default for Each {
 /// How a request reached the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallerOrigin {
-    /// The node's Unix socket, which only the user who runs the node can open. No rule restricts this user, who could change the rules.
-    Socket { user: Option<u32> },
+    /// The node's Unix socket, opened by a process of this user. No rule restricts root and the user who runs the node, who could change
+    /// the rules; every other user is a [principal](Principal::User) of its own.
+    Socket { user: u32 },
     /// The node's own process, which no rule restricts either.
     Process,
     /// A network, including the loopback network of this machine.
     Network(SocketAddr),
 }
 
-impl CallerOrigin {
-    /// Whether rules and limits apply to callers of this origin.
-    fn is_bound_by_rules(&self) -> bool {
-        matches!(self, CallerOrigin::Network(_))
-    }
-}
-
 impl fmt::Display for CallerOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CallerOrigin::Socket { user: Some(user) } => write!(f, "socket, user {user}"),
-            CallerOrigin::Socket { user: None } => f.write_str("socket"),
+            CallerOrigin::Socket { user } => write!(f, "socket, user {user}"),
             CallerOrigin::Process => f.write_str("process"),
             CallerOrigin::Network(address) => address.fmt(f),
         }
@@ -125,6 +118,17 @@ pub struct Caller {
     pub origin: CallerOrigin,
     /// Identifies the request, or the connection if it carries many requests.
     pub request: RequestId,
+}
+
+impl Caller {
+    /// Whether rules and limits apply to this caller.
+    fn is_bound_by_rules(&self) -> bool {
+        match self.origin {
+            CallerOrigin::Network(_) => true,
+            CallerOrigin::Socket { .. } => self.principal != Principal::Local,
+            CallerOrigin::Process => false,
+        }
+    }
 }
 
 /// A principal exceeds its rate limit.
@@ -232,7 +236,7 @@ impl Gate {
 
     /// Returns whether the caller may use `verb` on any subject. Nothing is audited.
     pub(crate) fn may(&self, caller: &Caller, verb: Verb, subject: Subject<'_>) -> Result<(), Denied> {
-        if caller.origin.is_bound_by_rules() {
+        if caller.is_bound_by_rules() {
             self.policy().access.check(&caller.principal, verb, subject)
         } else {
             Ok(())
@@ -253,7 +257,7 @@ impl Gate {
 
     /// Counts a request against the caller's rate limit; returns an error if the limit is exceeded.
     pub(crate) fn pace(&self, caller: &Caller, kind: RequestKind) -> Result<(), TooFast> {
-        if !caller.origin.is_bound_by_rules() {
+        if !caller.is_bound_by_rules() {
             return Ok(());
         }
         let (now, pace) = (now(), self.each.pace);
@@ -317,9 +321,14 @@ fn usage_of<'a>(
 
 /// Creates a token that cannot be guessed.
 pub fn new_token() -> Result<String, std::io::Error> {
-    let (mut first, mut second) = ([0; 16], [0; 16]);
-    let random = SystemRandom::new();
-    let filled = random.fill(&mut first).and_then(|()| random.fill(&mut second));
+    let (first, second) = (u128::from_be_bytes(unguessable()?), u128::from_be_bytes(unguessable()?));
+    Ok(format!("meshlock_{first:032x}{second:032x}"))
+}
+
+/// Returns bytes that nobody can guess: the system's random numbers.
+pub fn unguessable<const N: usize>() -> Result<[u8; N], std::io::Error> {
+    let mut bytes = [0; N];
+    let filled = SystemRandom::new().fill(&mut bytes);
     filled.map_err(|_| std::io::Error::other("the system gives no random numbers"))?;
-    Ok(format!("meshlock_{:032x}{:032x}", u128::from_be_bytes(first), u128::from_be_bytes(second)))
+    Ok(bytes)
 }

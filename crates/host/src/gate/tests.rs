@@ -32,7 +32,7 @@ fn lines(path: &std::path::Path) -> Vec<Value> {
 #[test]
 fn callers_on_the_socket_are_bound_by_no_rule_and_others_by_the_current_rules() {
     let gate = Gate::new(policy("local", "*", &[]), Each::default(), Audit::default());
-    let socket = Caller { origin: CallerOrigin::Socket { user: Some(1) }, ..caller(Principal::Local) };
+    let socket = Caller { origin: CallerOrigin::Socket { user: 1 }, ..caller(Principal::Local) };
     assert!(gate.check(&socket, Verb::Break, &lock()).is_ok());
     assert!(gate.check(&caller(Principal::Local), Verb::Break, &lock()).is_err());
     assert!(gate.check(&caller(named("ci")), Verb::Acquire, &lock()).is_err());

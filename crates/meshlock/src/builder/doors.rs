@@ -37,10 +37,16 @@ impl OpenDoors {
     }
 }
 
+/// The Unix socket of a node: its path and its permissions.
+pub(super) struct OwnSocket {
+    pub(super) path: PathBuf,
+    pub(super) mode: u32,
+}
+
 /// Starts to serve clients in every way that was configured.
 pub(super) fn serve(
     front: &Front,
-    socket: Option<PathBuf>,
+    socket: Option<OwnSocket>,
     clients: Option<TcpListener>,
     security: &Security,
     session_ttl: Span,
@@ -48,8 +54,8 @@ pub(super) fn serve(
     limits: &Limits,
 ) -> Result<OpenDoors, StartError> {
     let mut doors = Vec::new();
-    if let Some(path) = &socket {
-        let listener = door::listen(path).map_err(StartError::of_socket)?;
+    if let Some(OwnSocket { path, mode }) = &socket {
+        let listener = door::listen(path, *mode).map_err(StartError::of_socket)?;
         doors.push(door::serve(front, listener, |_| {}));
     }
     let address = clients.as_ref().map(TcpListener::local_addr).transpose()?;
@@ -73,7 +79,7 @@ pub(super) fn serve(
         #[cfg(feature = "api")]
         api,
         doors,
-        socket,
+        socket: socket.map(|socket| socket.path),
         clients: address,
     })
 }

@@ -22,7 +22,7 @@ use crate::node::Node;
 use crate::tls::Tls;
 
 pub(crate) use doors::OpenDoors;
-use doors::serve;
+use doors::{OwnSocket, serve};
 use resolve::Resolved;
 
 /// The error of a site that joins a cluster without a name of its own.
@@ -58,6 +58,7 @@ pub struct NodeBuilder {
     data: Option<PathBuf>,
     in_memory: bool,
     socket: Option<PathBuf>,
+    socket_mode: Option<u32>,
     clients: Option<String>,
     api: Option<String>,
     session_ttl: Option<Duration>,
@@ -170,13 +171,31 @@ impl NodeBuilder {
         self
     }
 
-    /// Serves clients of this machine and user on this Unix socket ([`Client`](crate::Client), `meshlock run --socket`).
+    /// Serves clients of this machine on this Unix socket ([`Client`](crate::Client), `meshlock run --socket`). Only root and the user that
+    /// this program runs as can open it, unless [`socket_mode`](NodeBuilder::socket_mode) says otherwise.
     ///
     /// ```
     /// let builder = meshlock::Node::builder().socket("/run/meshlock/db-1.sock");
     /// ```
     pub fn socket(mut self, path: impl Into<PathBuf>) -> Self {
         self.socket = Some(path.into());
+        self
+    }
+
+    /// Sets which users of this machine can open the socket, as the permissions of its file: `0o600` (the default) for the user that this
+    /// program runs as, `0o660` for its group as well, `0o666` for everyone. No access rule binds root and the program's own user. Every
+    /// other user is the principal `uid:` and the user's number, and may do what the rules give it.
+    ///
+    /// ```
+    /// use meshlock::config::{AccessRule, Verb};
+    ///
+    /// let builder = meshlock::Node::builder()
+    ///     .socket("/run/meshlock/node.sock")
+    ///     .socket_mode(0o666)
+    ///     .access(AccessRule::new("uid:*", "*", [Verb::Acquire, Verb::Watch]));
+    /// ```
+    pub fn socket_mode(mut self, mode: u32) -> Self {
+        self.socket_mode = Some(mode);
         self
     }
 
@@ -381,9 +400,9 @@ impl NodeBuilder {
     /// Returns all settings as text, for tests.
     #[doc(hidden)]
     pub fn describe(&self) -> Result<String, StartError> {
-        let limits = self.limits.clone();
+        let (limits, mode) = (self.limits.clone(), self.mode_of_socket());
         let Resolved { config, listen, addresses, clients, session_ttl, .. } = self.clone().resolve()?;
-        Ok(format!("{config:?} {listen:?} {addresses:?} {clients:?} {session_ttl:?} {limits:?}"))
+        Ok(format!("{config:?} {listen:?} {addresses:?} {clients:?} {session_ttl:?} {limits:?} {mode:o}"))
     }
 
     /// Returns the names of the site and of the cluster, after checking all settings.
@@ -419,7 +438,9 @@ impl NodeBuilder {
             self = join::learn(self)?;
         }
         let speaks = self.wire_versions;
-        let (data, socket, api) = (self.data.clone(), self.socket.clone(), self.api.clone());
+        let (data, api) = (self.data.clone(), self.api.clone());
+        let mode = self.mode_of_socket();
+        let socket = self.socket.clone().map(|path| OwnSocket { path, mode });
         let (limits, audit) = (self.limits.clone(), self.audit.clone().target());
         let Resolved { config, listen: at, addresses, security, clients, session_ttl, policy } =
             self.resolve()?;

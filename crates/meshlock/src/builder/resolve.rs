@@ -6,6 +6,7 @@ use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{Config, ConfigError};
 use meshlock_cluster::time::Span;
+use meshlock_host::door::PRIVATE as OWNER_ONLY;
 use meshlock_host::gate::Policy;
 use meshlock_tls::{Bearer, Security};
 
@@ -33,6 +34,11 @@ pub(super) struct Resolved {
 
 impl NodeBuilder {
     /// Applies defaults and checks all settings.
+    /// Returns the permissions of the socket.
+    pub(super) fn mode_of_socket(&self) -> u32 {
+        self.socket_mode.unwrap_or(OWNER_ONLY)
+    }
+
     pub(super) fn resolve(self) -> Result<Resolved, StartError> {
         let sites = self.parse_sites()?;
         let site = self.own_name(&sites)?;
@@ -49,6 +55,13 @@ impl NodeBuilder {
         if !self.in_memory && self.data.is_none() && !is_alone {
             let why = "give the directory for the durable state of this site; a test may keep it in memory (`in_memory`)";
             return Err(StartError::setting("data", why));
+        }
+        let mode = self.mode_of_socket();
+        if mode & OWNER_ONLY != OWNER_ONLY || mode > 0o777 {
+            let why = format!(
+                "{mode:04o} are not permissions of a socket that its own user can open; say 0600, 0660 or 0666"
+            );
+            return Err(StartError::setting("socket_mode", why));
         }
         let clients = address("clients", self.clients.as_deref())?;
         let security = self.security(&site, is_alone && clients.is_none())?;

@@ -73,7 +73,8 @@ impl Consul {
         let held = self.get(caller, &lock, lease, (Form::Whole, mark.clone()), 1).await?;
         let is_shown = self.records().held(lease, &lock).is_some_and(|(_, shown)| *shown == mark);
         if held && !is_shown {
-            let label = label(Form::Whole, lease, mark.flags, &mark.value).map_err(too_long)?;
+            let label =
+                label(&caller.principal, Form::Whole, lease, mark.flags, &mark.value).map_err(too_long)?;
             let value = mark.value.clone();
             self.records().set_held(lease, lock.clone(), Form::Whole, mark);
             self.sessions.set_value(caller, &registry_name(&lock, lease), value, label);
@@ -90,7 +91,7 @@ impl Consul {
         (form, mark): (Form, KeyContent),
         permits: u32,
     ) -> Result<bool, ConsulError> {
-        let who = label(form, lease, mark.flags, &mark.value).map_err(too_long)?;
+        let who = label(&caller.principal, form, lease, mark.flags, &mark.value).map_err(too_long)?;
         let name = registry_name(lock, lease);
         let wanted = NewKey { name: name.clone(), lock: lock.clone(), lease, value: mark.value.clone() };
         let request =
@@ -142,7 +143,7 @@ impl Consul {
     ) -> Result<bool, ConsulError> {
         self.check(caller, Verb::Acquire, &lock)?;
         // The content must fit into the label that other sites see once the session has the permit.
-        label(Form::Permit, lease, mark.flags, &mark.value).map_err(too_long)?;
+        label(&caller.principal, Form::Permit, lease, mark.flags, &mark.value).map_err(too_long)?;
         let max = self.sessions.limits().keys;
         let mut records = self.records();
         if records.add_contender(lease, lock.clone(), mark.clone(), max).is_err() {

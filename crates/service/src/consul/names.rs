@@ -3,6 +3,7 @@
 //! Consul's clients use keys for locks and semaphores in three ways. A lock and a document of the same name are the
 //! same lock here. `consul lock` keeps them apart in the same way: a client that uses both gets a conflict.
 
+use meshlock_cluster::access::Principal;
 use meshlock_cluster::names::{ClientLabel, LockName, NameError};
 
 use super::ids;
@@ -49,12 +50,12 @@ impl KeyPath {
 
 /// Returns the key of a semaphore's document.
 pub(super) fn document_of(lock: &LockName) -> String {
-    format!("{lock}{DOCUMENT}")
+    format!("{}{DOCUMENT}", lock.as_str())
 }
 
 /// Returns the key of a session that wants or has a permit.
 pub(super) fn contender_of(lock: &LockName, session: &str) -> String {
-    format!("{lock}/{session}")
+    format!("{}/{session}", lock.as_str())
 }
 
 /// Returns the lock or semaphore that a listing of this prefix is about, besides the keys of this site's own
@@ -65,7 +66,7 @@ pub(super) fn lock_of_prefix(prefix: &str) -> Option<LockName> {
 
 /// Returns the name of a session's key in the registry, which is the same as for our own API.
 pub(super) fn registry_name(lock: &LockName, lease: LeaseId) -> Vec<u8> {
-    format!("{lock}/{lease}").into_bytes()
+    format!("{}/{lease}", lock.as_str()).into_bytes()
 }
 
 /// How a session holds a lock.
@@ -77,18 +78,19 @@ pub(super) enum Form {
     Permit,
 }
 
-/// The beginning of a label for each form. The lease, the flags and the value follow.
+/// The beginning of a label for each form. The lease, the flags, the owner and the value follow.
 const LABELS: [(Form, &str); 2] = [(Form::Whole, "consul session "), (Form::Permit, "consul permit ")];
 
-/// Returns the label by which other sites and operators see a session that holds a lock.
+/// Returns the label by which other sites and operators see a session of `owner` that holds a lock.
 pub(super) fn label(
+    owner: &Principal,
     form: Form,
     lease: LeaseId,
     flags: u64,
     value: &[u8],
 ) -> Result<ClientLabel, ValueTooLong> {
     let start = LABELS.iter().find(|(other, _)| *other == form).map_or("", |(_, start)| start);
-    let mut label = format!("{start}{lease} {flags:x}");
+    let mut label = format!("{start}{lease} {flags:x} of {owner}");
     if !value.is_empty() {
         label += ": ";
     }
@@ -109,7 +111,9 @@ pub(super) struct LabelInfo {
 pub(super) fn read_label(label: &ClientLabel) -> Option<LabelInfo> {
     let (form, rest) =
         LABELS.iter().find_map(|(form, start)| Some((*form, label.as_str().strip_prefix(start)?)))?;
-    let (numbers, value) = rest.split_once(": ").unwrap_or((rest, ""));
+    let (owned, value) = rest.split_once(": ").unwrap_or((rest, ""));
+    // A site of an earlier version does not say whose session it is.
+    let (numbers, _) = owned.split_once(" of ").unwrap_or((owned, ""));
     let (lease, flags) = numbers.split_once(' ')?;
     let lease = LeaseId::new(i64::from_str_radix(lease, 16).ok()?)?;
     let flags = u64::from_str_radix(flags, 16).ok()?;
@@ -155,7 +159,8 @@ mod tests {
         let lease = LeaseId::new(i64::MAX).unwrap();
         for value in [&b""[..], b"host-3", b": 100%", &[0, 255]] {
             for form in [Form::Whole, Form::Permit] {
-                let said = read_label(&label(form, lease, u64::MAX, value).unwrap()).unwrap();
+                let said =
+                    read_label(&label(&Principal::Local, form, lease, u64::MAX, value).unwrap()).unwrap();
                 assert_eq!(said, LabelInfo { form, lease, flags: u64::MAX, value: value.to_vec() });
             }
         }
@@ -168,7 +173,7 @@ mod tests {
         ] {
             assert_eq!(read_label(&other.parse().unwrap()), None, "{other}");
         }
-        let error = label(Form::Whole, lease, 0, &[b'x'; 300]).unwrap_err();
+        let error = label(&Principal::Local, Form::Whole, lease, 0, &[b'x'; 300]).unwrap_err();
         assert!(error.to_string().starts_with("a value of 300 bytes is too long"), "{error}");
     }
 }

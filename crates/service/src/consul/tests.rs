@@ -1,6 +1,7 @@
 //! Random input is parsed or refused without panics, and what is parsed is written back unchanged.
 
 use axum::http::Method;
+use meshlock_cluster::access::Principal;
 
 use super::calls::{KvCall, Parameters};
 use super::document::Document;
@@ -47,7 +48,7 @@ fn no_text_makes_a_reader_panic_and_what_is_read_is_written_as_it_was() {
             documents += 1;
         }
         if let Some(said) = text.parse().ok().and_then(|label| names::read_label(&label)) {
-            let label = names::label(said.form, said.lease, said.flags, &said.value);
+            let label = names::label(&Principal::Local, said.form, said.lease, said.flags, &said.value);
             // The escaped form may be too long.
             assert!(label.is_err() || label.is_ok_and(|label| names::read_label(&label) == Some(said)));
             labels += 1;

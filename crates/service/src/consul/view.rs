@@ -140,7 +140,7 @@ impl Consul {
             })
         };
         // A key in the registry is the name of the lock, or that name and a lease.
-        let below = format!("{lock}/");
+        let below = format!("{}/", lock.as_str());
         let named = registry.key(lock.as_str().as_bytes()).into_iter();
         named.chain(registry.keys_from(below.as_bytes())).filter_map(held).collect()
     }
@@ -204,7 +204,7 @@ impl Consul {
                 show(Some(EntryContent::document(&lock, document)));
             } else if let Some(held) = seen.holders.first() {
                 // Whichever of the two keys was used to acquire the lock, neither can be acquired now.
-                show(Some(EntryContent::of(lock.to_string(), held)));
+                show(Some(EntryContent::of(lock.as_str().to_owned(), held)));
                 show(Some(EntryContent::of(document_of(&lock), held)));
             }
             for held in seen.holders.iter().filter(|_| document.is_some()) {

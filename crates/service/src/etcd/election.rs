@@ -41,7 +41,7 @@ impl Etcd {
         value: Vec<u8>,
     ) -> Result<Option<SessionKey>, Status> {
         let (_, form) = place_of(&key.name, key.lease).map_err(bad_name)?;
-        let who = label(key.lease, form, &value).map_err(too_long)?;
+        let who = label(&caller.principal, key.lease, form, &value).map_err(too_long)?;
         Ok(self.sessions.set_value(caller, &key.name, value, who))
     }
 

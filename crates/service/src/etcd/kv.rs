@@ -187,7 +187,7 @@ impl Etcd {
         lease: LeaseId,
     ) -> Result<TxnOutcome, Status> {
         let (lock, form) = place_of(name, lease).map_err(bad_name)?;
-        let who = label(lease, form, &value).map_err(too_long)?;
+        let who = label(&caller.principal, lease, form, &value).map_err(too_long)?;
         let wanted = NewKey { name: name.to_vec(), lock, lease, value };
         // A client can wait in a key only if the key is its own.
         let wait = if form == Form::Direct { Wait::Try } else { Wait::Forever };

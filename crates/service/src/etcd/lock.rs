@@ -36,7 +36,7 @@ impl Etcd {
             }
             id => (LeaseId::new(id).ok_or_else(super::errors::lease_not_found)?, None),
         };
-        let who = label(lease, Form::Hex, &value).map_err(too_long)?;
+        let who = label(&caller.principal, lease, Form::Hex, &value).map_err(too_long)?;
         let wanted = NewKey { name: key_of(&lock, lease, Form::Hex), lock, lease, value };
         let request = KeyRequest { wanted, wait: Wait::Forever, permits: None, who, if_known: IfKnown::Join };
         let held = self.sessions.acquire(caller, request).await.map_err(|error| self.not_held(error))?;

@@ -19,11 +19,9 @@ impl Maintenance for Etcd {
         let caller = caller_of(&request)?;
         let overview = self.sessions.front().overview(&caller).await.map_err(no_answer)?;
         let epoch = u64::from(overview.view.epoch.number());
-        let errors = if self.sessions.front().is_ready() {
-            Vec::new()
-        } else {
-            vec!["etcdserver: no leader".to_owned()]
-        };
+        let front = self.sessions.front();
+        let no_leader = (!front.is_ready()).then(|| "etcdserver: no leader".to_owned());
+        let errors = no_leader.into_iter().chain(front.disk_failure()).collect();
         Ok(Response::new(StatusResponse {
             header: self.plain_header(),
             version: VERSION.to_owned(),

@@ -3,6 +3,7 @@
 //! etcd's clients build a lock's key in one of three ways and parse it again, so we must do the same. A holder at
 //! another site is known here only by its label, so the label contains everything that is needed to build its key.
 
+use meshlock_cluster::access::Principal;
 use meshlock_cluster::names::{ClientLabel, LockName, NameError};
 
 use crate::escape::{ValueTooLong, escaped, unescaped};
@@ -19,7 +20,7 @@ pub(crate) enum Form {
     Direct,
 }
 
-/// The beginning of a label for each form. The lease and the value follow.
+/// The beginning of a label for each form. The lease, its owner and the value follow.
 const LABELS: [(Form, &str); 3] =
     [(Form::Hex, "etcd lease "), (Form::Decimal, "etcd3 lease "), (Form::Direct, "etcd key of ")];
 
@@ -32,8 +33,8 @@ const DIGITS_OF_A_LEASE: usize = 11;
 /// Returns the key of a lock for a lease.
 pub(crate) fn key_of(lock: &LockName, lease: LeaseId, form: Form) -> Vec<u8> {
     match form {
-        Form::Hex => format!("{lock}/{lease}").into_bytes(),
-        Form::Decimal => format!("{lock}/{}", lease.number()).into_bytes(),
+        Form::Hex => format!("{}/{lease}", lock.as_str()).into_bytes(),
+        Form::Decimal => format!("{}/{}", lock.as_str(), lease.number()).into_bytes(),
         Form::Direct => lock.as_str().as_bytes().to_vec(),
     }
 }
@@ -93,10 +94,15 @@ pub(crate) fn prefix_of_range<'a>(start: &'a [u8], end: &[u8]) -> Option<&'a [u8
     (end == raised).then_some(prefix)
 }
 
-/// Returns the label by which other sites and operators see a key.
-pub(crate) fn label(lease: LeaseId, form: Form, value: &[u8]) -> Result<ClientLabel, ValueTooLong> {
+/// Returns the label by which other sites and operators see a key of a lease that belongs to `owner`.
+pub(crate) fn label(
+    owner: &Principal,
+    lease: LeaseId,
+    form: Form,
+    value: &[u8],
+) -> Result<ClientLabel, ValueTooLong> {
     let start = LABELS.iter().find(|(other, _)| *other == form).map_or("", |(_, start)| start);
-    let mut label = format!("{start}{lease}");
+    let mut label = format!("{start}{lease} of {owner}");
     if !value.is_empty() {
         label += ": ";
     }
@@ -109,7 +115,9 @@ pub(crate) fn label(lease: LeaseId, form: Form, value: &[u8]) -> Result<ClientLa
 pub(crate) fn read_label(label: &ClientLabel) -> Option<(LeaseId, Form, Vec<u8>)> {
     let (form, rest) =
         LABELS.iter().find_map(|(form, start)| Some((*form, label.as_str().strip_prefix(start)?)))?;
-    let (lease, value) = rest.split_once(": ").unwrap_or((rest, ""));
+    let (owned, value) = rest.split_once(": ").unwrap_or((rest, ""));
+    // A site of an earlier version does not say whose lease it is.
+    let (lease, _) = owned.split_once(" of ").unwrap_or((owned, ""));
     let lease = LeaseId::new(i64::from_str_radix(lease, 16).ok()?)?;
     Some((lease, form, unescaped(value)?))
 }
@@ -149,10 +157,14 @@ mod tests {
     #[test]
     fn a_label_says_all_that_makes_a_key() {
         for value in [&b""[..], b"host-3", b"100%", b": ", &[0, 255, 10, 37], "höst".as_bytes()] {
-            let label = label(lease(i64::MAX), Form::Decimal, value).unwrap();
+            let label = label(&Principal::Local, lease(i64::MAX), Form::Decimal, value).unwrap();
             assert_eq!(read_label(&label), Some((lease(i64::MAX), Form::Decimal, value.to_vec())), "{label}");
         }
-        assert_eq!(label(lease(0x4d), Form::Hex, b"h").unwrap().as_str(), "etcd lease 4d: h");
+        let oncall = Principal::Named("oncall".parse().unwrap());
+        let shown = label(&oncall, lease(0x4d), Form::Hex, b"h").unwrap();
+        assert_eq!(shown.as_str(), "etcd lease 4d of oncall: h");
+        let earlier = read_label(&"etcd lease 4d: h".parse().unwrap());
+        assert_eq!(earlier, Some((lease(0x4d), Form::Hex, b"h".to_vec())));
         for other in [
             "backup.sh, process 812",
             "etcd lease ",
@@ -162,7 +174,7 @@ mod tests {
         ] {
             assert_eq!(read_label(&other.parse().unwrap()), None, "{other}");
         }
-        let error = label(lease(1), Form::Hex, &[b'x'; 200]).unwrap_err().to_string();
+        let error = label(&Principal::Local, lease(1), Form::Hex, &[b'x'; 200]).unwrap_err().to_string();
         assert!(error.starts_with("a value of 200 bytes is too long"), "{error}");
     }
 

@@ -43,7 +43,7 @@ fn kv_of_holder(lock: &LockName, holder: &Holder) -> KeyValue {
     let (key, lease, value) = if let Some((lease, form, value)) = known {
         (names::key_of(lock, lease, form), lease.number(), value)
     } else {
-        let key = format!("{lock}/meshlock.{}.{:x}", holder.site, holder.fence).into_bytes();
+        let key = format!("{}/meshlock.{}.{:x}", lock.as_str(), holder.site, holder.fence).into_bytes();
         let label = holder.label.as_ref().map_or("", |label| label.as_str());
         (key, 0, label.as_bytes().to_vec())
     };

@@ -53,7 +53,7 @@ impl Own {
         let holders =
             queue.sites.iter().flat_map(|site| site.lock.holders.iter().map(|report| (&site.site, report)));
         Ok(QueueResponse {
-            lock: lock.to_string(),
+            lock: lock.as_str().to_owned(),
             algorithm: queue.algorithm.unwrap_or_default(),
             permits: queue.permits,
             epoch: queue.epoch.number(),
@@ -79,7 +79,7 @@ impl Own {
                 lost: holder.lost,
                 held_ms: 0,
             };
-            Holders { lock: lock.to_string(), holders: holders.iter().map(holder).collect() }
+            Holders { lock: lock.as_str().to_owned(), holders: holders.iter().map(holder).collect() }
         };
         let changes = stream::unfold((watching, lock, true), move |(mut watching, lock, first)| async move {
             let holders = if first { watching.first().await } else { watching.next().await? };
@@ -104,7 +104,7 @@ impl Own {
             held_ms: 0,
         };
         let cut_off = cut_off.iter().map(holder).collect();
-        Ok(BreakResponse { lock: lock.to_string(), cut_off, missing: names(&missing) })
+        Ok(BreakResponse { lock: lock.as_str().to_owned(), cut_off, missing: names(&missing) })
     }
 
     pub(super) async fn status_response(&self, caller: &Admitted) -> Result<StatusResponse, Status> {
@@ -123,6 +123,7 @@ impl Own {
             holders: count(counts.holders),
             waiters: count(counts.waiters),
             sessions: count(counts.sessions),
+            disk: self.sessions.front().disk_failure().unwrap_or_default(),
         })
     }
 

@@ -145,7 +145,8 @@ fn health(own: &Own, good: bool) -> Response {
     let code = if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let why =
         if good { "" } else { "it is not a member of the cluster, or has no lease; see GET /v1/status" };
-    json(code, &serde_json::json!({ "site": own.sessions.site(), "ok": good, "why": why }))
+    let disk = own.sessions.front().disk_failure().unwrap_or_default();
+    json(code, &serde_json::json!({ "site": own.sessions.site(), "ok": good, "why": why, "disk": disk }))
 }
 
 /// Makes a call with a parsed request.

@@ -10,6 +10,7 @@ use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::Span;
 use meshlock_host::front::{AcquireParams, Admitted};
+use meshlock_host::gate::Caller;
 use tonic::{Code, Request, Response, Status, async_trait};
 
 use crate::caller::caller_of;
@@ -93,13 +94,13 @@ impl Own {
 
 /// Returns the key of a lock in a session. It is the same that etcd's clients would use for the lease of that number.
 fn key(lock: &LockName, lease: LeaseId) -> Vec<u8> {
-    format!("{lock}/{lease}").into_bytes()
+    format!("{}/{lease}", lock.as_str()).into_bytes()
 }
 
-/// Parses the label that a client gives itself.
-fn label(text: &str) -> Result<ClientLabel, Status> {
+/// Returns the label by which others see a client: what it has proved, and the label that it gives itself.
+fn label(caller: &Caller, text: &str) -> Result<ClientLabel, Status> {
     let text = if text.is_empty() { "a client of the API" } else { text };
-    text.parse().map_err(bad)
+    Ok(ClientLabel::proved(&caller.principal, &text.parse().map_err(bad)?))
 }
 
 #[async_trait]
@@ -183,7 +184,7 @@ impl Locks for Own {
         let caller = caller_of(&request)?;
         let HoldRequest { lock, r#try, wait_ms, permits, label: who } = request.into_inner();
         let asked = params(&lock, r#try, wait_ms, permits)?;
-        let who = label(&who)?;
+        let who = label(&caller, &who)?;
         let lease = self.sessions.grant(&caller, LeaseDuration::UntilDisconnect, Some(who.clone()));
         let lease = lease.map_err(|error| not_held(&lock, error.into()))?;
         let session = sessions::CallSession::new(self, lease);

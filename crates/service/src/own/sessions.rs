@@ -44,7 +44,9 @@ impl Own {
         lasts: LeaseDuration,
         who: &str,
     ) -> Result<LeaseId, Status> {
-        self.sessions.grant(caller, lasts, Some(label(who)?)).map_err(|error| not_held("", error.into()))
+        self.sessions
+            .grant(caller, lasts, Some(label(caller, who)?))
+            .map_err(|error| not_held("", error.into()))
     }
 
     pub(super) fn session(&self, caller: &Admitted, lease: LeaseId) -> Result<Session, Status> {
@@ -54,7 +56,7 @@ impl Own {
             drop(registry);
             return Err(self.no_session(lease));
         };
-        let lock = |name: &Vec<u8>| registry.key(name).map(|key| key.lock.to_string());
+        let lock = |name: &Vec<u8>| registry.key(name).map(|key| key.lock.as_str().to_owned());
         Ok(Session {
             session: lease.to_string(),
             ttl_ms: found.lasts.span().map_or(0, millis),
@@ -70,7 +72,7 @@ impl Own {
             self.sessions.registry().lease(lease, &caller.principal, now()).map(|lease| lease.who.clone());
         match who {
             Some(Some(who)) => Ok(who),
-            Some(None) => label(""),
+            Some(None) => label(caller, ""),
             None => Err(self.no_session(lease)),
         }
     }

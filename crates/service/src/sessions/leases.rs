@@ -7,7 +7,7 @@ use std::time::Duration;
 use meshlock_cluster::names::{ClientLabel, SiteName, fnv_1a};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::front::{Admitted, Ended};
-use meshlock_host::gate::{Caller, CallerOrigin};
+use meshlock_host::gate::{Caller, CallerOrigin, unguessable};
 use meshlock_system::now;
 use tokio::time::sleep;
 
@@ -15,7 +15,8 @@ use super::{Inner, SessionKey, Sessions};
 use crate::metrics::SessionEnd;
 use crate::sessions::registry::{Expired, LeaseDuration, LeaseId, RegistryError};
 
-/// The upper bits of a lease's number say which site has granted it; the bits below are random.
+/// The upper bits of a lease's number say which site has granted it; the bits below are the
+/// system's random numbers.
 const SITE_BITS: u32 = 15;
 const RANDOM_BITS: u32 = 63 - SITE_BITS;
 
@@ -131,9 +132,11 @@ impl Sessions {
 }
 
 impl Inner {
+    /// Chooses a number that nobody can guess: whoever knows the number of a lease can name it in calls.
     fn choose_lease(&self) -> LeaseId {
         loop {
-            let random = fastrand::i64(0..1 << RANDOM_BITS);
+            let bytes = unguessable().expect("a system that has started gives random numbers");
+            let random = i64::from_be_bytes(bytes) & ((1 << RANDOM_BITS) - 1);
             if let Some(id) = LeaseId::new(site_number(self.front.site()) << RANDOM_BITS | random) {
                 return id;
             }

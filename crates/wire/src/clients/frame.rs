@@ -12,6 +12,11 @@ pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 /// The reason why received bytes are not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
+    /// The other side is a web server, such as the API of a node.
+    #[error(
+        "it speaks HTTP, which is what `api` in a node's configuration is for; commands use the address under `clients`"
+    )]
+    Http,
     /// The message is longer than any valid one.
     #[error("a message of {bytes} bytes; at most {MAX_MESSAGE_BYTES} are allowed")]
     TooLong { bytes: usize },
@@ -54,6 +59,9 @@ fn put<M: Serialize>(message: &M, bytes: &mut Vec<u8>) {
 fn take<M: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(M, usize)>, ProtocolError> {
     let Some(head) = bytes.first_chunk::<4>() else { return Ok(None) };
     let length = usize::try_from(u32::from_le_bytes(*head)).unwrap_or(usize::MAX);
+    if head == b"HTTP" {
+        return Err(ProtocolError::Http);
+    }
     if length > MAX_MESSAGE_BYTES {
         return Err(ProtocolError::TooLong { bytes: length });
     }
@@ -80,6 +88,7 @@ mod tests {
     fn what_is_too_long_or_makes_no_sense_is_refused() {
         let long = u32::MAX.to_le_bytes();
         assert!(matches!(take_to_node(&long), Err(ProtocolError::TooLong { .. })));
+        assert_eq!(take_to_client(b"HTTP/1.1 400 Bad Request"), Err(ProtocolError::Http));
         assert!(matches!(take_to_node(&[1, 0, 0, 0, 255]), Err(ProtocolError::Malformed(_))));
     }
 }

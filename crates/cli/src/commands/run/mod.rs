@@ -35,7 +35,7 @@ use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::table::Wait;
 
 use crate::location::NodeFlags;
-use crate::output::{CommandOutcome, UsageError};
+use crate::output::{CommandOutcome, Printable, UsageError};
 use crate::settings::duration::HumanDuration;
 use child::Child;
 use events::EventSource;
@@ -59,9 +59,11 @@ CMD has these environment variables:
                   can then reject requests of earlier holders
   MESHLOCK_SLOT   the number of the permit, if the permits of the lock are numbered; otherwise empty
 
-Without --socket, --node, MESHLOCK_NODE and MESHLOCK_SOCKET, the only running node of this user is used. If there is none, one is
-started that ends after its last client, and only this user on this machine shares its locks. On the machines of a cluster always
-name the node, above all in cron jobs and services.
+The node is the one that the first of these names: --socket or --node; MESHLOCK_NODE or MESHLOCK_SOCKET in the environment; client.toml
+in ~/.config/meshlock, then in /etc/meshlock; the machine's node, if /etc/meshlock/node.toml or /run/meshlock/node.sock is there; the node
+that this user runs. A node that is named and cannot be reached is an error (69). If nothing names one, a private node is started, which
+ends after its last client: then \"nobody else\" means no other command of this user on this machine, and other users and machines are
+not kept out. With -v the command says which node it uses.
 
 All processes that CMD starts are under the lock, in the background, too: it is held until the last of them has ended. CMD keeps the
 lock even if `meshlock` itself is killed. With --node another process keeps the session, and ends CMD in time if the node cannot be
@@ -96,6 +98,9 @@ pub(crate) struct Arguments {
     permits: Option<u32>,
     #[command(flatten)]
     node: NodeFlags,
+    /// Say on standard error which node is used, and why
+    #[arg(short, long)]
+    verbose: bool,
     /// If the lock is lost: how long CMD has between SIGTERM and SIGKILL [default and maximum: as long as is safe]
     #[arg(long, value_name = "DURATION")]
     grace: Option<HumanDuration>,
@@ -105,13 +110,16 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
-    let Arguments { name, only_try, wait, permits, node, grace, command } = arguments;
+    let Arguments { name, only_try, wait, permits, node, verbose, grace, command } = arguments;
     let wait = match wait {
         Some(wait) => Wait::Within(wait.span()),
         None if *only_try => Wait::Try,
         None => Wait::Forever,
     };
     let mut request = RunRequest::new(name.clone(), wait, *permits, node, command)?;
+    if *verbose {
+        tell(request.chosen_node());
+    }
     // From here on signals are queued. Before, there was no process to pass them on to.
     let events = EventSource::begin()?;
     let mut held = match request.wait(&events)? {
@@ -158,7 +166,7 @@ fn code_of_signal(signal: i32) -> u8 {
 
 /// Prints a message for the user. That nobody may read it is not an error.
 fn tell(what: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "meshlock: {what}");
+    let _ = writeln!(std::io::stderr(), "meshlock: {}", Printable(what));
 }
 
 #[cfg(test)]

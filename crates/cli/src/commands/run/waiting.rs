@@ -15,7 +15,7 @@ use super::child::WaitingSupervisor;
 use super::events::{EventSource, WakeReason};
 use super::{label, nesting, tell};
 use crate::embedded;
-use crate::location::{self, NodeFlags, NodeLocation};
+use crate::location::{self, FoundBy, NodeFlags, NodeLocation};
 use meshlock_wire::clients::ToNode;
 
 use meshlock_client::{Connection, ConnectionError, NotGranted, PolledRequest, RequestState};
@@ -89,9 +89,18 @@ impl RunRequest {
         Ok(request)
     }
 
+    /// Returns which node is used, and why.
+    pub(super) fn chosen_node(&self) -> String {
+        let embedded = self.connection.as_ref().map(|connection| connection.endpoint().to_string());
+        match &self.location {
+            Some(location) => format!("uses the node at {location}: {}", location.found_by),
+            None => format!("uses the node at {}: {}", embedded.unwrap_or_default(), FoundBy::Embedded),
+        }
+    }
+
     fn connect(&self) -> anyhow::Result<Connection> {
         match &self.location {
-            Some(location) => Ok(location.connect_for_children(&self.who)?),
+            Some(location) => location.connect_for_children(&self.who),
             None => embedded::connect(&self.who),
         }
     }
@@ -149,17 +158,12 @@ impl RunRequest {
     /// Tells the user at the terminal for whom the request waits.
     fn tell(&self, queue: &LockQueue) {
         let line = line(&queue.sites, &queue.missing, queue.permits);
-        let ours =
-            line.iter().find(|waiting| waiting.waiter.label.as_ref().is_some_and(|label| self.is_us(label)));
+        let ours = line
+            .iter()
+            .find(|waiting| waiting.waiter.label.as_ref().is_some_and(|label| label.is_of(&self.who)));
         if let Some(waiting) = ours {
             tell(format!("waiting for '{}' {}", self.lock, waiting.why));
         }
-    }
-
-    /// Returns whether this is our label. The node may have added the name from our certificate to it.
-    fn is_us(&self, label: &ClientLabel) -> bool {
-        let rest = label.as_str().strip_prefix(self.who.as_str());
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(", client "))
     }
 
     /// Explains to the user why the lock was not granted in time.

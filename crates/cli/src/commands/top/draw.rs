@@ -11,6 +11,7 @@ use ratatui::{Frame, Terminal};
 use super::super::queue::holders;
 use super::super::status::who;
 use super::model::{LockRow, MemberRow, Model, Pane};
+use crate::output::Printable;
 
 /// The help pane: what the keys do.
 const HELP: [&str; 8] = [
@@ -139,7 +140,8 @@ fn queue_lines(model: &Model) -> Vec<Line<'static>> {
     let Some(lock) = model.watched() else { return Vec::new() };
     let Some(queue) = model.queue() else { return vec![Line::from(format!("{lock}: asking…"))] };
     let algorithm = queue.algorithm.as_deref().unwrap_or("an algorithm that this node does not know");
-    let mut lines = vec![Line::styled(format!("{lock}: {algorithm}, permits: {}", queue.permits), HEAD)];
+    let mut lines =
+        vec![Line::styled(format!("{lock}: {}, permits: {}", Printable(algorithm), queue.permits), HEAD)];
     for (site, holder) in holders(queue) {
         let (name, age) = (who(holder.label.as_ref()), Age(holder.age));
         let lost = if holder.lost { ", lost" } else { "" };

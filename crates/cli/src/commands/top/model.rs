@@ -11,6 +11,7 @@ use meshlock_wire::clients::Status;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::super::status::{standing, who};
+use crate::output::Printable;
 
 /// The answers of the node at one time.
 #[derive(Clone, Debug)]
@@ -143,7 +144,7 @@ impl Model {
 
     /// Notes that the last attempt to get a sample failed.
     pub(super) fn complain(&mut self, why: String) {
-        (self.complaint, self.hurry) = (Some(why), false);
+        (self.complaint, self.hurry) = (Some(Printable(why).to_string()), false);
     }
 
     pub(super) fn members(&self) -> &[MemberRow] {

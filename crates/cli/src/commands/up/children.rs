@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 use super::files::{LocalClusterFiles, LocalSite};
-use crate::output::CommandOutcome;
+use crate::output::{CommandOutcome, Printable};
 
 /// How long the sites may take to be ready.
 const READY_WITHIN: Duration = Duration::from_mins(1);
@@ -66,7 +66,8 @@ impl Children {
                 told = &mut told => return told.map(|()| outcome),
                 at = any => {
                     let mut gone = self.0.remove(at);
-                    eprintln!("meshlock: {:#}; the other sites continue without it", gone.died().await);
+                    let died = format!("{:#}", gone.died().await);
+                    eprintln!("meshlock: {}; the other sites continue without it", Printable(died));
                     outcome = CommandOutcome::Refuted;
                     if self.0.is_empty() {
                         return Ok(outcome);

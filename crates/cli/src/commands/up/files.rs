@@ -1,16 +1,18 @@
 //! The files of a local cluster, written before any site starts.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use meshlock_cluster::names::SiteName;
 use meshlock_tls::ca::{self, AUTHORITY_DAYS, AuthorityFiles, BEARER_DAYS};
 use meshlock_tls::{Bearer, Files};
 
-use crate::output::{self, UsageError};
+use crate::output::UsageError;
+use crate::settings::places;
 
 /// The files of a cluster on this machine.
 #[derive(Debug)]
@@ -29,14 +31,12 @@ pub(super) struct LocalSite {
 }
 
 impl LocalClusterFiles {
-    /// Writes all that `sites` sites need into `dir`. A directory that already contains a cluster is used as it is.
+    /// Writes all that `sites` sites need into `dir`, or into a new directory. A directory that already contains a cluster is used as it is.
     pub(super) fn new(dir: Option<&Path>, sites: u16, plain: bool) -> anyhow::Result<Self> {
         let dir = match dir {
-            Some(dir) => dir.to_owned(),
-            None => std::env::temp_dir().join(format!("meshlock-up-{}", std::process::id())),
+            Some(dir) => own_directory(dir)?,
+            None => new_directory()?,
         };
-        output::check_folder("--dir", &dir)?;
-        let dir = dir.canonicalize()?;
         let names: Vec<SiteName> =
             (1..=sites).map(|number| format!("site-{number}").parse()).collect::<Result<_, _>>()?;
         let site = |name: &SiteName| LocalSite {
@@ -97,6 +97,26 @@ impl LocalClusterFiles {
         }
         Ok(())
     }
+}
+
+/// Creates a directory that nobody else can have made, with a name that nobody can know before.
+fn new_directory() -> io::Result<PathBuf> {
+    let permissions = fs::Permissions::from_mode(0o700);
+    let made = tempfile::Builder::new().prefix("meshlock-up-").permissions(permissions).tempdir()?;
+    made.keep().canonicalize()
+}
+
+/// Returns the directory that the user has named, and creates it if it does not exist. Keys and configurations are read from it, so that
+/// nobody else may be able to put any there.
+fn own_directory(dir: &Path) -> anyhow::Result<PathBuf> {
+    let unusable = |why: &dyn std::fmt::Display| UsageError::new(format!("--dir {}: {why}", dir.display()));
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    let dir = made.and_then(|()| dir.canonicalize()).map_err(|error| unusable(&error))?;
+    if !places::is_own(&dir, 0o022) {
+        let why = "other users can write to it, or it belongs to another user; name another directory";
+        return Err(unusable(&why).into());
+    }
+    Ok(dir)
 }
 
 /// Returns loopback addresses that are free now. If another program takes one before its site does, the site reports it.

@@ -14,6 +14,7 @@ const TERMS: Terms = Terms {
 
 const TIMING: LeaderTiming = LeaderTiming {
     gather: Span::from_millis(10),
+    gather_leaving: Span::from_millis(5),
     expected: 9,
     forget_joiner: Span::from_millis(1000),
     retry_round: Span::from_millis(50),
@@ -229,4 +230,22 @@ fn a_view_for_which_there_is_no_number_is_not_proposed_and_that_is_known() {
     leader.renew(&[&a, &b, &c], &view, 900);
     assert_eq!((leader.next(&view, 900), leader.exhausted), (None, false), "{d} is not over: none is wanted");
     assert_eq!((leader.next(&view, 1000), leader.exhausted), (None, true));
+}
+
+#[test]
+fn members_that_leave_together_leave_with_one_view() {
+    let (mut leader, view, [a, b, c, d]) = leading();
+    leader.on_leave(b.clone(), at(10));
+    assert_eq!(leader.next(&view, 10), None, "others may be about to leave");
+    assert_eq!(leader.next_due(&view, at(10), TIMING), Some(at(15)));
+    leader.on_leave(c.clone(), at(12));
+    assert_eq!(leader.next(&view, 15), Some(vec![a.clone(), d.clone()]));
+    let (mut leader, view, [a, b, c, d]) = leading();
+    for member in [&b, &a, &d, &c] {
+        assert_eq!(leader.next(&view, 10), None);
+        leader.on_leave(member.clone(), at(10));
+    }
+    assert_eq!(leader.next(&view, 10), Some(Vec::new()), "nobody else can leave");
+    let next = View { epoch: Epoch::new(6).unwrap(), members: Vec::new(), ..View::default() };
+    assert_eq!(leader.left_with(&next).len(), 4);
 }

@@ -1,0 +1,206 @@
+//! Which node a command uses: one order for all commands, and no private node where a cluster is configured.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use meshlock_testing::{BoundedCommand, needs_root};
+
+use crate::user::{Running, User};
+
+const MESHLOCK: &str = env!("CARGO_BIN_EXE_meshlock");
+
+/// A user of another number than the one that runs the tests.
+const OTHER_USER: u32 = 4321;
+
+/// Starts a node of the site `name` that serves clients on this socket of the user's directory.
+fn node(user: &User, name: &str, socket: &str, arguments: &[&str]) -> Running {
+    let path = user.file(socket);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut command = user.command(MESHLOCK);
+    command.args(["node", "--site", name, "--data"]).arg(user.file(&format!("data-{name}")));
+    command.arg("--socket").arg(path).args(arguments);
+    let mut node = Running::start(command);
+    assert!(node.line().starts_with(&format!("{name} is ready")));
+    node
+}
+
+fn write(user: &User, file: &str, text: &str) {
+    let path = user.file(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Runs `true` under a lock, and returns which node was used and why.
+fn chosen(user: &User) -> String {
+    let output = user.run(&["x", "-v"], "true");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = said(&output).replace(&user.file("").display().to_string(), "");
+    text.strip_prefix("meshlock: uses the node at ").unwrap_or(&text).trim_end().to_owned()
+}
+
+#[test]
+fn the_first_that_names_a_node_decides_for_every_command() {
+    let user = User::new();
+    assert!(chosen(&user).contains(": a private node, because no other is configured or runs"));
+    crate::user::wait_for_end(user.node());
+    let _own = node(&user, "own", "runtime/meshlock/own.sock", &[]);
+    fs::set_permissions(user.file("runtime/meshlock"), fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(chosen(&user), "runtime/meshlock/own.sock: the only node that this user runs");
+    let _machine = node(&user, "machine", "machine/run/meshlock/node.sock", &[]);
+    let expected = "machine/run/meshlock/node.sock: the node of this machine, because machine/run/meshlock/node.sock is there";
+    assert_eq!(chosen(&user), expected);
+    let _other = node(&user, "other", "other.sock", &[]);
+    let named = format!("socket = '{}'", user.file("other.sock").display());
+    write(&user, "machine/etc/meshlock/client.toml", &named);
+    assert_eq!(chosen(&user), "other.sock: named in machine/etc/meshlock/client.toml");
+    write(
+        &user,
+        "config/meshlock/client.toml",
+        &named.replace("other.sock", "machine/run/meshlock/node.sock"),
+    );
+    assert_eq!(chosen(&user), "machine/run/meshlock/node.sock: named in config/meshlock/client.toml");
+    // Other commands ask the same node, and say so.
+    let status = |command: &mut Command| {
+        let output = command.args(["status", "--json"]).output_in_time();
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (status["site"].as_str().unwrap().to_owned(), status["asked"]["why"].as_str().unwrap().to_owned())
+    };
+    let (site, why) = status(&mut user.command(MESHLOCK));
+    assert!(site == "machine" && why.starts_with("named in "), "{site}: {why}");
+    let mut command = user.command(MESHLOCK);
+    command.env("MESHLOCK_SOCKET", user.file("other.sock"));
+    let by_variable = "named by the environment variable MESHLOCK_SOCKET";
+    assert_eq!(status(&mut command), ("other".to_owned(), by_variable.to_owned()));
+}
+
+#[test]
+fn a_machine_or_user_that_is_configured_for_a_cluster_gets_no_private_node() {
+    for (file, text) in [
+        ("machine/etc/meshlock/node.toml", "site = 'a'"),
+        ("machine/etc/meshlock/client.toml", "socket = '/nowhere/node.sock'"),
+        ("config/meshlock/client.toml", "node = '127.0.0.1:1'\ntls = 'off'"),
+    ] {
+        let user = User::new();
+        write(&user, file, text);
+        let output = user.run(&["x"], "echo inside");
+        let error = said(&output);
+        assert_eq!(output.status.code(), Some(69), "{file}: {error}");
+        assert!(output.stdout.is_empty() && !user.file("state").exists(), "{file}: {error}");
+        assert!(error.contains(file), "{file}: {error}");
+    }
+    // A file that is wrong is not passed over either.
+    let user = User::new();
+    write(&user, "machine/etc/meshlock/client.toml", "scoket = 'x'");
+    let output = user.run(&["x"], "echo inside");
+    assert_eq!(output.status.code(), Some(64), "{}", said(&output));
+    assert!(output.stdout.is_empty() && said(&output).contains("client.toml: unknown field `scoket`"));
+}
+
+#[test]
+fn a_job_of_cron_finds_the_node_of_the_user_s_login() {
+    let user = User::new();
+    let own = rustix::process::getuid().as_raw();
+    let runtime = user.file(&format!("machine/run/user/{own}"));
+    DirBuilder::new().recursive(true).mode(0o700).create(&runtime).unwrap();
+    fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700)).unwrap();
+    let mut login = user.command(MESHLOCK);
+    login.env("XDG_RUNTIME_DIR", &runtime).args(["node", "--site", "login", "--data", "data"]);
+    let mut login = Running::start(login);
+    assert!(login.line().starts_with("login is ready"));
+    let mut job = user.meshlock_run(&["x", "-v", "--", "true"]);
+    let output = job.env_remove("XDG_RUNTIME_DIR").output_in_time();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains("login.sock: the only node that this user runs"), "{}", said(&output));
+    assert!(!user.file("state").exists(), "no other was started");
+}
+
+#[test]
+fn without_a_place_for_its_state_a_command_says_what_to_set() {
+    let user = User::new();
+    if rustix::process::getuid().is_root() && !Path::new("/proc/self/uid_map").exists() {
+        return;
+    }
+    let mut command = user.meshlock_run(&["x", "--", "true"]);
+    command.env_remove("HOME").env_remove("XDG_STATE_HOME").env_remove("XDG_CONFIG_HOME");
+    if rustix::process::getuid().is_root() {
+        // Root has a place of its own. The runtime directory must be the other user's.
+        command.env_remove("XDG_RUNTIME_DIR").current_dir("/").uid(OTHER_USER).gid(OTHER_USER);
+    }
+    let output = command.output_in_time();
+    assert_eq!(output.status.code(), Some(64), "{}", said(&output));
+    let expected =
+        "neither XDG_STATE_HOME nor HOME says where a node keeps its state; set one of them, or name a node";
+    assert!(said(&output).contains(expected) && !said(&output).contains("--data"), "{}", said(&output));
+}
+
+/// Runs a command as another user, who cannot read the directory of the tests' user.
+fn as_other(user: &User, lock: &str) -> Output {
+    let mut command = user.meshlock_run(&[lock, "--try", "--", "true"]);
+    for variable in ["XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "HOME"] {
+        command.env_remove(variable);
+    }
+    command.current_dir("/").uid(OTHER_USER).gid(OTHER_USER).output_in_time()
+}
+
+#[test]
+fn the_machine_s_node_serves_other_users_as_far_as_the_rules_go() {
+    if !needs_root("commands of another user") {
+        return;
+    }
+    let user = User::new();
+    fs::set_permissions(user.file(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let socket = "machine/run/meshlock/node.sock";
+    {
+        let _private = node(&user, "private", socket, &[]);
+        let output = as_other(&user, "jobs");
+        assert_eq!(output.status.code(), Some(69), "{}", said(&output));
+        let error = said(&output);
+        assert!(error.contains("Permission denied") && error.contains("says with socket_mode"), "{error}");
+    }
+    let rules = "[[access]]\nprincipal = 'uid:4321'\nlocks = 'jobs'\nverbs = ['acquire']";
+    write(&user, "node.toml", rules);
+    let config = user.file("node.toml").display().to_string();
+    let _open = node(&user, "open", socket, &["--config", &config, "--socket-mode", "0666"]);
+    let output = as_other(&user, "jobs");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = as_other(&user, "others");
+    assert_eq!(output.status.code(), Some(64), "{}", said(&output));
+    assert!(said(&output).contains("'uid:4321' may not acquire 'others'"), "{}", said(&output));
+}
+
+#[test]
+fn a_lock_name_of_another_has_no_effect_on_the_terminal() {
+    let user = User::new();
+    let _node = node(&user, "own", "runtime/meshlock/own.sock", &[]);
+    fs::set_permissions(user.file("runtime/meshlock"), fs::Permissions::from_mode(0o700)).unwrap();
+    let hostile = "\u{1b}[2J\u{202e}evil\n";
+    let mut holder = user.start(&[hostile], "echo in; read _");
+    assert_eq!(holder.line(), "in");
+    for arguments in [
+        &["status"][..],
+        &["status", "--json"],
+        &["queue", hostile],
+        &["queue", hostile, "--json"],
+        &["top", "--once"],
+        &["top", "--json"],
+        &["run", hostile, "--try", "--", "true"],
+        &["break", hostile, "--yes"],
+        &["rules", "unset", hostile],
+    ] {
+        let output = user.command(MESHLOCK).args(arguments).output_in_time();
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(text).unwrap();
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{arguments:?}: {text:?}");
+        assert!(
+            text.contains(r"\u{1b}[2J\u{202e}evil\n") || text.contains(r"\u001b[2J\u202eevil\n"),
+            "{arguments:?}: {text:?}"
+        );
+    }
+}
