@@ -126,6 +126,11 @@ impl RemoteClient {
         RemoteClient::new(([10, 0, 0, 1], 4000).into(), Credentials::Nothing, None)
     }
 
+    /// An unprotected connection from this machine.
+    pub(super) fn local() -> Arc<Self> {
+        RemoteClient::new(([127, 0, 0, 1], 4000).into(), Credentials::ThisMachine, None)
+    }
+
     /// A connection with this certificate.
     pub(super) fn of(bearer: Bearer) -> Arc<Self> {
         RemoteClient::new(([10, 0, 0, 1], 4000).into(), Credentials::Certificate(bearer), None)

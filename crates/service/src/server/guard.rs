@@ -14,6 +14,7 @@ use meshlock_cluster::access::{Denied, Principal, Subject, Verb};
 use meshlock_host::front::{Admitted, Front};
 use meshlock_host::gate::{Caller, CallerOrigin, RequestId, RequestKind, TooFast};
 use meshlock_tls::Bearer;
+use meshlock_web::{CrossSite, ServedAs};
 use tokio::time::timeout;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
@@ -39,6 +40,7 @@ const REQUEST_ID: &str = "x-request-id";
 pub(super) struct Guard {
     pub(super) front: Front,
     pub(super) request_bytes: usize,
+    pub(super) served_as: ServedAs,
 }
 
 /// Middleware that passes a request on or refuses it.
@@ -70,6 +72,7 @@ pub(super) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
 
 impl Guard {
     fn authorize(&self, parts: &Parts, request: RequestId) -> Result<Admitted, Status> {
+        self.served_as.check(&parts.uri, &parts.headers).map_err(|error| cross_site(&error))?;
         let peer = parts.extensions.get::<Arc<RemoteClient>>().ok_or_else(unidentified)?;
         let need = required_right(parts)?;
         let origin = CallerOrigin::Network(peer.address);
@@ -178,6 +181,10 @@ fn token(headers: &HeaderMap) -> Option<Option<&str>> {
 
 fn unidentified() -> Status {
     api_error("unauthenticated", Code::Unauthenticated, "the connection does not identify its client")
+}
+
+fn cross_site(error: &CrossSite) -> Status {
+    api_error("cross_site", Code::PermissionDenied, error)
 }
 
 fn not_a_client(site: &Bearer) -> Status {

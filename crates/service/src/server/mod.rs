@@ -21,6 +21,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use meshlock_host::front::Front;
 use meshlock_tls::Security;
+use meshlock_web::ServedAs;
 use tokio::sync::{Notify, Semaphore};
 use tonic::service::Routes;
 
@@ -137,7 +138,7 @@ async fn serve(sessions: Sessions, listener: TcpListener, security: Security, st
     let (told, front) = (sessions.clone(), sessions.front().clone());
     let connections = ConnectionServer::new(
         &security,
-        router(&sessions),
+        router(&sessions, served_as(&security)),
         limits,
         front,
         Arc::new(move |who| told.on_cut(who)),
@@ -152,8 +153,16 @@ async fn serve(sessions: Sessions, listener: TcpListener, security: Security, st
     sessions.close();
 }
 
+/// Returns how browsers reach a port with this protection.
+fn served_as(security: &Security) -> ServedAs {
+    match security {
+        Security::Plain => ServedAs::Loopback,
+        Security::Tls(_) => ServedAs::Protected,
+    }
+}
+
 /// Returns the router of all APIs.
-fn router(sessions: &Sessions) -> Router {
+fn router(sessions: &Sessions, served_as: ServedAs) -> Router {
     let cluster = sessions.front().cluster_name();
     let (etcd, own) = (Etcd::new(sessions.clone(), &cluster), Own::new(sessions.clone()));
     let grpc = etcd.grpc(Routes::new(own.grpc())).into_axum_router();
@@ -161,7 +170,8 @@ fn router(sessions: &Sessions) -> Router {
     let consul = Consul::new(sessions.clone(), &cluster);
     let http = etcd.gateway().merge(own.http()).merge(consul.routes());
     let http = http.layer(DefaultBodyLimit::max(sessions.limits().request_bytes));
-    let guard = Guard { front: sessions.front().clone(), request_bytes: sessions.limits().request_bytes };
+    let request_bytes = sessions.limits().request_bytes;
+    let guard = Guard { front: sessions.front().clone(), request_bytes, served_as };
     Router::new()
         .merge(grpc)
         .merge(http)

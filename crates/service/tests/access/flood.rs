@@ -62,7 +62,7 @@ impl Client {
         let Client { stream, token } = self;
         let length = body.len();
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n\r\n{body}"
         );
         stream.get_mut().write_all(request.as_bytes()).unwrap();
     }
