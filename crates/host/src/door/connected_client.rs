@@ -16,6 +16,7 @@ use meshlock_wire::clients::{
 use rustc_hash::FxHashMap;
 use tokio::time::timeout;
 
+use super::accept::ConnectionSlot;
 use super::asked::OpenRequest;
 use super::group::until_gone;
 use super::presence::{Door, Gone, certified, is_maybe_hello};
@@ -51,8 +52,9 @@ pub(super) struct Greeted {
     pub(super) session: Session,
     /// The version of the protocol that both sides speak.
     version: u16,
-    /// Counts the connection of a client over a network.
+    /// Count the connection of a client over a network.
     _connected: Option<Connected>,
+    _connection: Option<ConnectionSlot>,
 }
 
 /// Closes the connection when the task that serves it ends, also where the node is dropped and its tasks with it: the client then sees the
@@ -85,6 +87,7 @@ impl ConnectedClient {
         let gone = tokio::select! {
             gone = client.read_all() => gone,
             () = client.channel.keep_writing() => client.how_gone(&Ok(false)),
+            () = client.until_evicted() => Gone::CutOff,
         };
         client.front.node().note_session_end(match gone {
             Gone::Ended => SessionEnd::Disconnected,
@@ -235,17 +238,30 @@ impl ConnectedClient {
                 return false;
             }
         };
-        let contact = match &self.door {
-            Door::Local { .. } => None,
-            Door::Network { silence, slot, .. } => {
-                drop(slot.lock().unwrap_or_else(PoisonError::into_inner).take());
-                Some(Contact { silence: *silence, drift: self.front.drift() })
+        let (contact, connection) = match &self.door {
+            Door::Local { .. } => (None, None),
+            Door::Network { silence, newcomer, .. } => {
+                let Some(connection) = newcomer.settle() else {
+                    let why = "too many clients are connected to this node; use another one, or try later";
+                    self.say_in(
+                        version,
+                        &ToClient::Refused { tag: 0, kind: RefusalKind::TooManyOpen, why: why.to_owned() },
+                    );
+                    return false;
+                };
+                (Some(Contact { silence: *silence, drift: self.front.drift() }), Some(connection))
             }
         };
         let who = certified(who, &caller.principal);
         let silence = contact.map_or(Span::ZERO, |contact| contact.silence);
         let session = self.front.open_client_session(&caller, self.clone(), who, silence);
-        let _ = self.greeted.set(Greeted { caller, session, version, _connected: connected });
+        let _ = self.greeted.set(Greeted {
+            caller,
+            session,
+            version,
+            _connected: connected,
+            _connection: connection,
+        });
         self.say(&ToClient::Welcome { version, site: self.front.site().clone(), time: now(), contact });
         true
     }

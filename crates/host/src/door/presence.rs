@@ -7,7 +7,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use meshlock_cluster::access::Principal;
@@ -17,10 +17,11 @@ use meshlock_system::{ProcessGroup, now};
 use meshlock_tls::TlsError;
 use meshlock_wire::clients::RefusalKind;
 
+use super::accept::{ConnectionSlot, Connections};
 use super::connected_client::ConnectedClient;
 use crate::channel::ClosedBy;
 use crate::gate::CallerOrigin;
-use crate::pending::PendingSlot;
+use crate::pending::{Evicted, PendingSlot};
 
 /// How long a client over a network may take in total to identify itself.
 const GREET_WITHIN: Span = Span::from_millis(5000);
@@ -33,7 +34,35 @@ pub(super) enum Door {
     /// On this machine, as this user.
     Local { owner: Option<u32> },
     /// Over a network. The session ends after this much silence.
-    Network { address: SocketAddr, silence: Span, slot: Mutex<Option<PendingSlot>> },
+    Network { address: SocketAddr, silence: Span, newcomer: Newcomer },
+}
+
+/// The place of a client over a network until it has identified itself.
+pub(super) struct Newcomer {
+    place: Mutex<Option<PendingSlot>>,
+    evicted: Option<Evicted>,
+    /// Where it is counted then.
+    connections: Arc<Connections>,
+}
+
+impl Newcomer {
+    pub(super) fn new(place: PendingSlot, connections: Arc<Connections>) -> Self {
+        let evicted = Some(place.evicted());
+        Newcomer { place: Mutex::new(Some(place)), evicted, connections }
+    }
+
+    /// A client of a test, which nobody else can crowd out.
+    #[cfg(test)]
+    pub(super) fn alone() -> Self {
+        Newcomer { place: Mutex::default(), evicted: None, connections: Connections::new(|_| {}) }
+    }
+
+    /// Counts a client that has identified itself, unless too many are connected. Its place is free for another.
+    pub(super) fn settle(&self) -> Option<ConnectionSlot> {
+        let connection = self.connections.enter()?;
+        drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
+        Some(connection)
+    }
 }
 
 /// How a connection ended.
@@ -69,6 +98,17 @@ impl ConnectedClient {
             }
             Door::Network { .. } => Some(self.relies_for()),
         }
+    }
+
+    /// Waits until a client that has not identified itself must make room for another one.
+    pub(super) async fn until_evicted(&self) {
+        if let Door::Network { newcomer: Newcomer { evicted: Some(evicted), .. }, .. } = &self.door {
+            evicted.notified().await;
+            if self.greeted.get().is_none() {
+                return;
+            }
+        }
+        std::future::pending::<()>().await;
     }
 
     /// Determines from the end of the connection whether the client has gone.

@@ -1,8 +1,6 @@
 //! How often a client's acquisition takes the node's lock. The client and its connection run on the test's thread, so that nothing else
 //! is counted.
 
-use std::sync::Mutex;
-
 use meshlock_cluster::node::Config;
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::Span;
@@ -12,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
 use super::connected_client::ConnectedClient;
-use super::presence::Door;
+use super::presence::{Door, Newcomer};
 use crate::channel::{Channel, Stream};
 use crate::engine::{Engine, NodeSetup, locks_taken};
 use crate::front::Front;
@@ -90,7 +88,7 @@ fn an_acquisition_over_tcp_takes_the_nodes_lock_once() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let there = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (here, address) = listener.accept().await.unwrap();
-        let door = Door::Network { address, silence: Span::from_millis(60_000), slot: Mutex::new(None) };
+        let door = Door::Network { address, silence: Span::from_millis(60_000), newcomer: Newcomer::alone() };
         assert_eq!(locks_for_an_acquisition(door, Stream::Tcp(here), there).await, 1);
     });
 }

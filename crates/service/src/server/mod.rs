@@ -22,7 +22,7 @@ use axum::response::{IntoResponse, Response};
 use meshlock_host::front::Front;
 use meshlock_tls::Security;
 use meshlock_web::ServedAs;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tonic::service::Routes;
 
 use crate::consul::{self, Consul};
@@ -143,10 +143,9 @@ async fn serve(sessions: Sessions, listener: TcpListener, security: Security, st
         front,
         Arc::new(move |who| told.on_cut(who)),
     );
-    let slots = Arc::new(Semaphore::new(limits.connections));
     let listener = tokio::net::TcpListener::from_std(listener).expect("within a runtime");
     tokio::select! {
-        () = connections.accept_connections(listener, slots) => {}
+        () = connections.accept_connections(listener) => {}
         () = stop.accepting.notified() => {}
     }
     stop.everything.notified().await;
