@@ -125,15 +125,22 @@ sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 #request_bytes = 65536
 # A client that does not read what it is sent for this long is disconnected.
 #slow_reader = "30s"
+# Bytes that the site keeps for clients of `api` and `clients`: requests that have not arrived whole, and answers that were not read. A client
+# whose connection would need more is disconnected.
+#buffered_bytes = 268435456
 
 # Limits for each client: each principal is one client, and so are all programs of this machine without certificate or token
-# together. `connections`, `rate` and `burst` also apply to clients of `clients`.
+# together. All but `sessions` and `watched_locks` also apply to clients of `clients`, over both together; there each connection is a
+# session.
 [limits.each]
 #connections = 2048
 #sessions = 5000
 #locks = 25000
 #waiters = 500
 #watched_locks = 32
+# Open watches, also several of one lock.
+#watches = 1000
+#buffered_bytes = 33554432
 # Requests per second.
 #rate = 5000
 # Requests at once after a pause.

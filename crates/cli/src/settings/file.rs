@@ -105,6 +105,7 @@ pub(super) struct LimitsEntry {
     pub(super) watched_locks: Option<usize>,
     pub(super) request_bytes: Option<usize>,
     pub(super) slow_reader: Option<HumanDuration>,
+    pub(super) buffered_bytes: Option<usize>,
     pub(super) each: EachEntry,
 }
 
@@ -116,6 +117,8 @@ pub(super) struct EachEntry {
     pub(super) locks: Option<usize>,
     pub(super) waiters: Option<usize>,
     pub(super) watched_locks: Option<usize>,
+    pub(super) watches: Option<usize>,
+    pub(super) buffered_bytes: Option<usize>,
     pub(super) rate: Option<u32>,
     pub(super) burst: Option<u32>,
 }
@@ -164,10 +167,24 @@ const KEYS: [(&str, &[&str]); 10] = [
             "watched_locks",
             "request_bytes",
             "slow_reader",
+            "buffered_bytes",
             "each",
         ],
     ),
-    ("each", &["connections", "sessions", "locks", "waiters", "watched_locks", "rate", "burst"]),
+    (
+        "each",
+        &[
+            "connections",
+            "sessions",
+            "locks",
+            "waiters",
+            "watched_locks",
+            "watches",
+            "buffered_bytes",
+            "rate",
+            "burst",
+        ],
+    ),
 ];
 
 /// Where a configuration was read from, for error messages.

@@ -4,14 +4,15 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use meshlock_cluster::access::{Subject, Verb};
 use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::node::ClientAnswer;
 use meshlock_cluster::table::{LockEvent, Session};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::{ProcessGroup, now};
 use meshlock_wire::clients::{
-    Contact, MAX_OPEN, RefusalKind, Tag, ToClient, ToNode, VERSIONS, common_version, put_to_client,
-    take_to_node,
+    Contact, MAX_OPEN, MAX_REQUEST_BYTES, RefusalKind, Tag, ToClient, ToNode, VERSIONS, common_version,
+    length_of_message, put_to_client, take_to_node,
 };
 use rustc_hash::FxHashMap;
 use tokio::time::timeout;
@@ -23,7 +24,7 @@ use super::presence::{Door, Gone, certified, is_maybe_hello};
 use crate::channel::Channel;
 use crate::engine::Listener;
 use crate::front::{AcquireParams, Admitted, Front};
-use crate::gate::{Caller, Connected, RequestId, RequestKind, TooFast};
+use crate::gate::{Buffered, Caller, Connected, RequestId, RequestKind, TooFast};
 use crate::meter::SessionEnd;
 
 /// Maximum number of bytes of one read.
@@ -52,6 +53,8 @@ pub(super) struct Greeted {
     pub(super) session: Session,
     /// The version of the protocol that both sides speak.
     version: u16,
+    /// Counts the part of a message that a client over a network has sent.
+    input: Option<Buffered>,
     /// Count the connection of a client over a network.
     _connected: Option<Connected>,
     _connection: Option<ConnectionSlot>,
@@ -96,6 +99,7 @@ impl ConnectedClient {
         client.channel.flush();
         if gone == Gone::CutOff {
             client.channel.close();
+            client.forget_buffers();
             tokio::time::sleep(client.relies_for()).await;
         }
         // A copy, so that the group can still be killed if the lock is lost meanwhile.
@@ -118,8 +122,11 @@ impl ConnectedClient {
 
     /// Reads and handles the client's messages until it has gone or must be cut off.
     async fn read_all(self: &Arc<Self>) -> Gone {
-        let (mut bytes, mut scratch) = (Vec::new(), vec![0; READ_BYTES]);
+        let (mut bytes, mut scratch) = (Vec::new(), vec![0; MAX_REQUEST_BYTES]);
         loop {
+            if self.greeted.get().is_some() && scratch.len() < READ_BYTES {
+                scratch.resize(READ_BYTES, 0);
+            }
             let read = self.channel.read(&mut scratch, &mut bytes);
             let read = match self.waits_for() {
                 None => read.await,
@@ -156,8 +163,43 @@ impl ConnectedClient {
                 }
             }
             bytes.drain(..at);
+            if let Err(why) = self.check_input(&mut bytes) {
+                tracing::warn!(%why, "a client is cut off");
+                self.refuse(0, RefusalKind::TooManyOpen, why);
+                return Gone::CutOff;
+            }
             self.tell_lost_lines();
             self.channel.flush();
+        }
+    }
+
+    /// Checks the beginning of a message that has not arrived whole: only who may change the rules sends long ones, and what waits counts
+    /// towards the client's limit.
+    fn check_input(&self, bytes: &mut Vec<u8>) -> Result<(), String> {
+        let Some(greeted) = self.greeted.get() else { return Ok(()) };
+        let length = length_of_message(bytes).map_err(|error| error.to_string())?;
+        if let Some(length) = length.filter(|length| *length > MAX_REQUEST_BYTES)
+            && !self.front.may(&greeted.caller, Verb::Admin, Subject::Cluster)
+        {
+            return Err(format!(
+                "a message of {length} bytes; at most {MAX_REQUEST_BYTES} are allowed without the right to admin"
+            ));
+        }
+        if bytes.is_empty() && bytes.capacity() > READ_BYTES {
+            *bytes = Vec::new();
+        }
+        greeted
+            .input
+            .as_ref()
+            .map_or(Ok(()), |input| input.resize(bytes.len()).map_err(|error| error.to_string()))
+    }
+
+    /// Forgets what was received and what was not sent: the session may last for longer than its connection.
+    fn forget_buffers(&self) {
+        self.channel.discard();
+        if let Some(input) = self.greeted.get().and_then(|greeted| greeted.input.as_ref()) {
+            // Becoming smaller never fails.
+            let _ = input.resize(0);
         }
     }
 
@@ -252,6 +294,11 @@ impl ConnectedClient {
                 (Some(Contact { silence: *silence, drift: self.front.drift() }), Some(connection))
             }
         };
+        let buffer = || connection.as_ref().map(|_| self.front.buffer(&caller));
+        if let (Some(queue), Some(wire)) = (buffer(), buffer()) {
+            self.channel.count(queue, wire);
+        }
+        let input = buffer();
         let who = certified(who, &caller.principal);
         let silence = contact.map_or(Span::ZERO, |contact| contact.silence);
         let session = self.front.open_client_session(&caller, self.clone(), who, silence);
@@ -259,6 +306,7 @@ impl ConnectedClient {
             caller,
             session,
             version,
+            input,
             _connected: connected,
             _connection: connection,
         });

@@ -25,6 +25,7 @@ pub(super) fn event(tag: Tag, event: &AcquireEvent) -> ToClient {
             let kind = match error {
                 NotGranted::Denied(_) => RefusalKind::Denied,
                 NotGranted::Permits(_) => RefusalKind::Permits,
+                NotGranted::Limit(_) => RefusalKind::TooManyOpen,
                 NotGranted::Refused(refusal) => kind_of_refusal(*refusal),
                 NotGranted::Busy | NotGranted::TimedOut => RefusalKind::Other,
             };

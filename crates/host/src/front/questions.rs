@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::permits::permits_of;
 use super::{Admitted, Front};
 use crate::engine::Listener;
-use crate::gate::AuditEvent;
+use crate::gate::{AuditEvent, TooMany, WatchUse};
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +25,15 @@ pub enum NotAnswered {
     Refused(String),
     #[error("the node is stopping; ask another site")]
     Stopping,
+}
+
+/// Why the node cannot be watched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotWatched {
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    #[error(transparent)]
+    Limit(#[from] TooMany),
 }
 
 /// The result of breaking a lock.
@@ -159,15 +168,17 @@ impl Front {
     }
 
     /// Reports every step of the locks that match a pattern, or of all locks, to `listener`, until the session ends or the client cancels
-    /// the watch.
+    /// the watch. It counts towards the caller's limit until what is returned is dropped.
     pub fn watch(
         &self,
         caller: &Admitted,
         listener: Arc<dyn Listener>,
         watch: impl FnOnce(Request) -> TraceWatch,
-    ) -> Result<Request, Denied> {
+    ) -> Result<Option<WatchUse>, NotWatched> {
         self.check_subject(caller, Verb::Watch, Subject::Cluster)?;
-        Ok(self.node().with(|node| node.ask(listener, |request| ClientCall::Watch(watch(request)))))
+        let counted = self.count_watch(caller)?;
+        self.node().with(|node| node.ask(listener, |request| ClientCall::Watch(watch(request))));
+        Ok(counted)
     }
 
     /// Ends a watch. Its listener is told that it is cancelled.

@@ -4,8 +4,9 @@ use std::fs;
 
 use serde_json::Value;
 
+use super::usage::MAX_PRINCIPALS;
 use super::*;
-use meshlock_cluster::access::RuleText;
+use meshlock_cluster::access::{Pace, RuleText};
 
 fn named(name: &str) -> Principal {
     Principal::Named(name.parse().unwrap())
@@ -42,7 +43,7 @@ fn callers_on_the_socket_are_bound_by_no_rule_and_others_by_the_current_rules() 
 
 #[test]
 fn each_principal_has_a_pace_and_connections_of_its_own() {
-    let each = Each { connections: 2, pace: Pace { rate: 1, burst: 3 } };
+    let each = Each { connections: 2, pace: Pace { rate: 1, burst: 3 }, ..Each::default() };
     let gate = Arc::new(Gate::new(Policy::default(), each, Audit::default()));
     let asked = |name: &str, times: usize| {
         (0..times).filter(|_| gate.pace(&caller(named(name)), RequestKind::Ask).is_ok()).count()
@@ -61,6 +62,69 @@ fn each_principal_has_a_pace_and_connections_of_its_own() {
 }
 
 #[test]
+fn callers_without_credentials_pay_for_their_network_and_probes_have_a_pace_of_their_own() {
+    let each = Each { pace: Pace { rate: 1, burst: 3 }, ..Each::default() };
+    let gate = Gate::new(Policy::default(), each, Audit::default());
+    let from = |address: [u8; 4]| Caller {
+        origin: CallerOrigin::Network((address, 4000).into()),
+        ..caller(Principal::Anyone)
+    };
+    let is_refused = |caller: &Caller| (0..10).any(|_| gate.pace(caller, RequestKind::Ask).is_err());
+    assert!(is_refused(&from([10, 0, 0, 1])) && gate.pace(&from([10, 0, 0, 2]), RequestKind::Ask).is_err());
+    assert!(gate.pace(&from([10, 0, 1, 1]), RequestKind::Ask).is_ok(), "another network");
+    assert!(gate.pace(&from([10, 0, 0, 1]), RequestKind::Probe).is_ok(), "whoever asks whether it is alive");
+    // Whatever networks they choose, what is remembered of them is bounded.
+    for network in 0..u16::try_from(3 * MAX_PRINCIPALS).unwrap() {
+        let [high, low] = network.to_be_bytes();
+        let _ = gate.pace(&from([11, high, low, 1]), RequestKind::Ask);
+    }
+    assert!(gate.usage().len() <= MAX_PRINCIPALS + 1, "{}", gate.usage().len());
+}
+
+#[test]
+fn locks_waiters_and_watches_of_a_principal_are_limited_and_those_of_others_are_not() {
+    let each = Each { locks: 3, waiters: 2, watches: 1, ..Each::default() };
+    let gate = Arc::new(Gate::new(Policy::default(), each, Audit::default()));
+    let (flood, other) = (caller(named("flood")), caller(named("other")));
+    let mut first = gate.use_lock(&flood, &lock()).unwrap().unwrap();
+    let _second = gate.use_lock(&flood, &lock()).unwrap();
+    let waits = TooMany::Waiters { of: named("flood"), lock: lock(), max: 2 };
+    assert_eq!(gate.use_lock(&flood, &lock()).err(), Some(waits));
+    first.on_granted();
+    let third = gate.use_lock(&flood, &lock()).unwrap();
+    let another = "another".parse().unwrap();
+    assert_eq!(gate.use_lock(&flood, &another).err(), Some(TooMany::Locks { of: named("flood"), max: 3 }));
+    assert!(gate.use_lock(&other, &lock()).is_ok());
+    drop((first, third));
+    assert!(gate.use_lock(&flood, &another).is_ok(), "what was given back counts no more");
+    let watch = gate.use_watch(&flood).unwrap();
+    assert_eq!(gate.use_watch(&flood).err(), Some(TooMany::Watches { of: named("flood"), max: 1 }));
+    assert!(gate.use_watch(&other).is_ok());
+    drop(watch);
+    assert!(gate.use_watch(&flood).is_ok());
+    let socket = Caller { origin: CallerOrigin::Socket { user: Some(1) }, ..caller(Principal::Local) };
+    assert!((0..10).all(|_| gate.use_watch(&socket).is_ok_and(|counted| counted.is_none())));
+}
+
+#[test]
+fn bytes_are_counted_for_each_principal_and_for_all_of_them() {
+    const LONG: usize = 100_000;
+    let each = Each { buffered_bytes: 3 * LONG, ..Each::default() };
+    let gate = Gate::new(Policy::default(), each, Audit::default()).with_buffered_bytes(4 * LONG);
+    let buffers = [0; 4].map(|_| gate.buffer(&named("flood")));
+    assert!(buffers[..3].iter().all(|buffer| buffer.resize(LONG).is_ok()));
+    let too_much = TooMany::BytesOfPrincipal { of: named("flood"), max: 3 * LONG };
+    assert_eq!(buffers[3].resize(LONG), Err(too_much));
+    assert_eq!(gate.buffered_bytes(), 4 * LONG, "it is counted until it is given up");
+    let other = gate.buffer(&named("other"));
+    assert_eq!(other.resize(LONG), Err(TooMany::Bytes { max: 4 * LONG }));
+    drop(buffers);
+    assert!(other.resize(2 * LONG).is_ok());
+    assert!(other.resize(100).is_ok());
+    assert_eq!(gate.buffered_bytes(), 0, "every connection has a small one");
+}
+
+#[test]
 fn a_denied_request_counts_more_than_a_served_one() {
     let each = Each { pace: Pace { rate: 1, burst: 100 }, ..Each::default() };
     let gate = Gate::new(Policy::default(), each, Audit::default());
@@ -74,14 +138,14 @@ fn a_denied_request_counts_more_than_a_served_one() {
 #[test]
 fn idle_principals_are_forgotten() {
     // The bucket is full again after each request, so that no principal is remembered for its requests.
-    let each = Each { connections: 2, pace: Pace { rate: u32::MAX, burst: 1 } };
+    let each = Each { connections: 2, pace: Pace { rate: u32::MAX, burst: 1 }, ..Each::default() };
     let gate = Arc::new(Gate::new(Policy::default(), each, Audit::default()));
     let stays = gate.connect(&named("stays")).unwrap();
     for at in 0..10 * MAX_PRINCIPALS {
         drop(gate.connect(&named(&format!("client-{at}"))));
     }
     assert!(gate.usage().len() <= MAX_PRINCIPALS, "{}", gate.usage().len());
-    assert!(gate.usage().contains_key(&named("stays")));
+    assert!(gate.usage().known(&named("stays")).is_some());
     drop(stays);
 }
 

@@ -438,7 +438,8 @@ impl NodeBuilder {
         let engine = Engine::start(setup).map_err(StartError::of_host)?;
         let audit = AuditLog::open(&audit)
             .map_err(|error| StartError::setting("audit", format!("cannot be opened: {error}")))?;
-        let front = Front::new(engine.clone(), Arc::new(Gate::new(policy, limits.each(), audit)));
+        let gate = Gate::new(policy, limits.each(), audit).with_buffered_bytes(limits.buffered_bytes);
+        let front = Front::new(engine.clone(), Arc::new(gate));
         let served = serve(&front, socket, clients, &security, session_ttl, api, &limits)?;
         Ok(Node::new(engine, front, served))
     }

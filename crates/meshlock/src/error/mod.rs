@@ -119,6 +119,7 @@ impl AcquireError {
             NotGranted::TimedOut => return AcquireError::TimedOut { lock },
             NotGranted::Denied(_) => Refusal::Denied,
             NotGranted::Permits(_) => Refusal::Permits,
+            NotGranted::Limit(_) => Refusal::TooManyOpen,
             NotGranted::Refused(NodeRefusal::Leaving) => Refusal::Leaving,
             NotGranted::Refused(NodeRefusal::TooManyLocks) => Refusal::TooManyLocks,
             NotGranted::Refused(NodeRefusal::MakingRoom) => Refusal::MakingRoom,

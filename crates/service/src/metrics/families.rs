@@ -22,6 +22,7 @@ pub(super) struct Snapshot {
     ends: Vec<(Labels, u64)>,
     /// Connections that had to make room, by port.
     evicted: Vec<(Labels, u64)>,
+    buffered_bytes: usize,
     /// Of the APIs; `None` if they are not served.
     api: Option<ApiSnapshot>,
 }
@@ -56,7 +57,7 @@ impl Snapshot {
         });
         let evictions = front.node().evictions();
         let evicted = Port::ALL.map(|port| (label("port", port.label()), evictions.count(port))).to_vec();
-        Snapshot { readings, build, ends, evicted, api }
+        Snapshot { readings, build, ends, evicted, buffered_bytes: front.buffered_bytes(), api }
     }
 
     fn clients(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -233,6 +234,13 @@ impl Snapshot {
                 help: "Connections that had not identified themselves and had to make room for others, by port.",
             },
             self.evicted.clone(),
+        )?;
+        page.gauge(
+            MetricFamily {
+                name: "buffered_bytes",
+                help: "Bytes kept for clients: requests that have not arrived whole, and answers that were not read.",
+            },
+            self.buffered_bytes,
         )?;
         let Some(api) = &self.api else { return Ok(()) };
         page.counters(

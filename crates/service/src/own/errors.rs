@@ -57,6 +57,7 @@ pub(super) fn not_held(lock: &str, error: AcquireError) -> Status {
         AcquireError::TimedOut => ("timed_out", Code::DeadlineExceeded),
         AcquireError::SessionOver => ("session_over", Code::NotFound),
         AcquireError::LostAtOnce => ("lost", Code::Aborted),
+        AcquireError::Limit(_) => ("too_many", Code::ResourceExhausted),
         AcquireError::Refused(_) => ("unavailable", Code::Unavailable),
         AcquireError::Permits(_) => ("permits", Code::FailedPrecondition),
         AcquireError::Registry(RegistryError::NoLease(id)) => return no_session(&id.to_string()),

@@ -42,6 +42,13 @@ const MAX_CALLS: u32 = 1024;
 /// system's buffer for it.
 const MAX_SEND_BUFFER: usize = 64 << 10;
 
+/// Maximum size of the headers of a request, and of what one connection may send of an HTTP/1 request before it is read.
+const MAX_HEADERS: u32 = 16 << 10;
+
+/// How much of an HTTP/2 request, and of all requests on one connection, a client may send before it is read.
+const MAX_UNREAD_REQUEST: u32 = 64 << 10;
+const MAX_UNREAD_REQUESTS: u32 = 256 << 10;
+
 /// The client at the other end of a connection.
 pub(super) struct RemoteClient {
     pub(super) address: SocketAddr,
@@ -217,12 +224,14 @@ impl ConnectionServer {
             .http1()
             .timer(TokioTimer::new())
             .header_read_timeout(HANDSHAKE_TIMEOUT)
-            .max_buf_size(MAX_SEND_BUFFER);
+            .max_buf_size(MAX_HEADERS as usize);
         builder
             .http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(MAX_CALLS)
-            .max_header_list_size(u32::try_from(limits.request_bytes).unwrap_or(u32::MAX))
+            .max_header_list_size(MAX_HEADERS)
+            .initial_stream_window_size(MAX_UNREAD_REQUEST)
+            .initial_connection_window_size(MAX_UNREAD_REQUESTS)
             .max_send_buf_size(MAX_SEND_BUFFER)
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_INTERVAL);

@@ -170,7 +170,8 @@ fn router(sessions: &Sessions, served_as: ServedAs) -> Router {
     let http = etcd.gateway().merge(own.http()).merge(consul.routes());
     let http = http.layer(DefaultBodyLimit::max(sessions.limits().request_bytes));
     let request_bytes = sessions.limits().request_bytes;
-    let guard = Guard { front: sessions.front().clone(), request_bytes, served_as };
+    let guard =
+        Guard { front: sessions.front().clone(), sessions: sessions.clone(), request_bytes, served_as };
     Router::new()
         .merge(grpc)
         .merge(http)

@@ -118,7 +118,7 @@ fn resident_bytes() -> usize {
 #[test]
 fn a_flood_of_connections_and_requests_leaves_room_for_others() {
     in_own_process(|| {
-        let each = Each { connections: 20, pace: Pace { rate: 50, burst: 500 } };
+        let each = Each { connections: 20, pace: Pace { rate: 50, burst: 500 }, ..Each::default() };
         let one = PrincipalLimits { sessions: 50, ..ApiLimits::default().each };
         let api = Api::start(ApiLimits { each: one, ..ApiLimits::default() }, each);
         let first = api.client("other").acquire("ready");
