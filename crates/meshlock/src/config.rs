@@ -7,7 +7,7 @@ use meshlock_cluster::access::{Access, Pace, RuleText, Tokens, Verb as AccessVer
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::time::{Drift, Span};
-use meshlock_host::gate::{AuditTarget, Each, Policy};
+use meshlock_host::gate::{Each, Policy};
 
 use crate::error::{StartError, client_name};
 
@@ -204,16 +204,6 @@ pub enum Audit {
     Log,
     /// This file, as one JSON object per line.
     File(PathBuf),
-}
-
-impl Audit {
-    pub(crate) fn target(self) -> AuditTarget {
-        match self {
-            Audit::Notable => AuditTarget::Notable,
-            Audit::Log => AuditTarget::Log,
-            Audit::File(path) => AuditTarget::File(path),
-        }
-    }
 }
 
 /// Limits of all clients of a site together.

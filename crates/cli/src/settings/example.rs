@@ -52,10 +52,18 @@ sites = [
 # locks are lost, and leaves. The wait never exceeds a lease, because a site that leaves does not renew its lease.
 #shutdown_grace = "5s"
 
-# The audit log, which records who was granted or denied a lock and who took one away: a file with one JSON object per line
-# (with logrotate: move the file, then send SIGHUP), or "log" for the node's log. Default: the node's log, without grants
-# and ends of sessions.
+# The audit log, which records who was granted or denied a lock and who took one away: a file with one JSON object per line,
+# or "log" for the node's log. Default: the node's log, without grants and ends of sessions.
 #audit = "/var/log/meshlock/audit.jsonl"
+
+# The size at which the file is rotated, in bytes, and how many older files are kept (audit.jsonl.1, audit.jsonl.2, ...).
+# (With logrotate: move the file before it is that long, then send SIGHUP.)
+#audit_max_bytes = 67108864
+#audit_files = 4
+
+# Whether the site grants and changes nothing while the file cannot be written, because the disk is full or too slow.
+# Otherwise lines are lost then, and a line in the file says how many.
+#audit_required = false
 
 # How many times in a row a lock is handed on among clients of this site while clients of other sites wait for it. With 16, up
 # to 17 clients of this site hold it one after the other.

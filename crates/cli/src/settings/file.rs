@@ -40,6 +40,9 @@ pub(crate) struct File {
     pub(super) access: Vec<RuleText>,
     pub(super) tokens: Vec<NamedToken>,
     pub(super) audit: Option<String>,
+    pub(super) audit_max_bytes: Option<u64>,
+    pub(super) audit_files: Option<u32>,
+    pub(super) audit_required: bool,
     pub(super) limits: LimitsEntry,
 }
 
@@ -147,6 +150,9 @@ const KEYS: [(&str, &[&str]); 10] = [
             "access",
             "tokens",
             "audit",
+            "audit_max_bytes",
+            "audit_files",
+            "audit_required",
             "limits",
         ],
     ),

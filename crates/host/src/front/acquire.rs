@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::permits::{PermitsError, agree_on_permits, permits_of};
 use super::{Admitted, Front, Inner};
 use crate::engine::{Listener, Locked};
-use crate::gate::{AuditEvent, LockUse, TooMany};
+use crate::gate::{AuditEvent, LockUse, TooMany, Unaudited};
 
 /// How long an acquisition with [`Wait::Try`] waits for the cluster to agree on a lock's permits.
 pub(super) const TRY_WITHIN: Duration = Duration::from_secs(2);
@@ -79,6 +79,9 @@ pub enum NotGranted {
     /// The caller has reached one of its limits.
     #[error(transparent)]
     Limit(#[from] TooMany),
+    /// The audit log is required and cannot be written.
+    #[error(transparent)]
+    Unaudited(#[from] Unaudited),
     #[error(transparent)]
     Refused(#[from] RequestRefusal),
 }
@@ -192,6 +195,9 @@ impl<O: Observer> Acquisition<O> {
         let Inner { node, gate, .. } = &*self.front.0;
         if let Err(denied) = self.front.check(&self.caller, Verb::Acquire, &self.lock) {
             return self.end(Ended::NotGranted(denied.into()));
+        }
+        if let Err(unaudited) = self.front.audit().check() {
+            return self.end(Ended::NotGranted(unaudited.into()));
         }
         match gate.use_lock(&self.caller, &self.lock) {
             Ok(counted) => *self.counted() = counted,

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 pub(crate) use audit::AuditEvent;
-pub use audit::{Audit, AuditTarget};
+pub use audit::{Audit, AuditFile, AuditTarget, Unaudited, WhenUnwritable};
 pub use buffered::Buffered;
 use buffered::BufferedTotal;
 use meshlock_cluster::access::{Access, Denied, Principal, Subject, Tokens, Verb};

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
+use super::audit::MAX_WAITING as MAX_WAITING_LINES;
 use super::usage::MAX_PRINCIPALS;
 use super::*;
 use meshlock_cluster::access::{Pace, RuleText};
@@ -153,7 +154,7 @@ fn idle_principals_are_forgotten() {
 fn events_are_written_as_one_object_per_line_in_a_file_for_its_owner_only() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("audit.jsonl");
-    let audit = Audit::open(&AuditTarget::File(path.clone())).unwrap();
+    let audit = Audit::open(&AuditTarget::File(AuditFile::new(&path))).unwrap();
     let gate = Gate::new(Policy::default(), Each::default(), audit);
     assert!(gate.check(&caller(named("ci")), Verb::Break, &lock()).is_err());
     gate.audit().note(&caller(named("ci")), Some(&lock()), AuditEvent::Granted { fence: i64::MAX });
@@ -177,7 +178,7 @@ fn events_are_written_as_one_object_per_line_in_a_file_for_its_owner_only() {
 fn a_file_that_was_moved_away_is_created_again_on_reopen() {
     let dir = tempfile::tempdir().unwrap();
     let (path, old) = (dir.path().join("audit.jsonl"), dir.path().join("audit.1"));
-    let audit = Audit::open(&AuditTarget::File(path.clone())).unwrap();
+    let audit = Audit::open(&AuditTarget::File(AuditFile::new(&path))).unwrap();
     let note = |fence| audit.note(&caller(named("ci")), Some(&lock()), AuditEvent::Granted { fence });
     note(1);
     audit.flush();
@@ -195,11 +196,73 @@ fn a_file_that_was_moved_away_is_created_again_on_reopen() {
 #[test]
 fn lines_that_cannot_be_written_are_counted_and_nobody_waits() {
     // A disk that is full.
-    let audit = Audit::open(&AuditTarget::File("/dev/full".into())).unwrap();
+    let audit = Audit::open(&AuditTarget::File(AuditFile::new("/dev/full"))).unwrap();
     let note = || audit.note(&caller(named("ci")), Some(&lock()), AuditEvent::Granted { fence: 1 });
     (0..100_000).for_each(|_| note());
     audit.flush();
     assert!(audit.lost() > 0);
+}
+
+#[test]
+fn a_file_that_is_too_long_is_rotated_and_only_so_many_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.jsonl");
+    let file = AuditFile { max_bytes: 1000, files: 2, ..AuditFile::new(&path) };
+    // What an earlier process has written counts as well.
+    for fences in [0..10, 10..20] {
+        let audit = Audit::open(&AuditTarget::File(file.clone())).unwrap();
+        for fence in fences {
+            audit.note(&caller(named("ci")), Some(&lock()), AuditEvent::Granted { fence });
+        }
+        audit.flush();
+    }
+    let mut names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["audit.jsonl", "audit.jsonl.1", "audit.jsonl.2"]);
+    let files = ["audit.jsonl.2", "audit.jsonl.1", "audit.jsonl"].map(|name| dir.path().join(name));
+    assert!(files.iter().all(|file| fs::metadata(file).unwrap().len() <= 1000));
+    let fences: Vec<i64> = files
+        .iter()
+        .flat_map(|file| lines(file))
+        .map(|line| line["fence"].as_str().unwrap().parse().unwrap())
+        .collect();
+    assert!(fences.len() > 8 && fences.last() == Some(&19), "{fences:?}");
+    assert!(fences.windows(2).all(|pair| pair[1] == pair[0] + 1), "none is missing between two: {fences:?}");
+}
+
+#[test]
+fn a_required_log_that_cannot_be_written_refuses_and_loses_no_grant() {
+    let required = |path: &std::path::Path| {
+        let when_unwritable = WhenUnwritable::Refuse;
+        Audit::open(&AuditTarget::File(AuditFile { when_unwritable, ..AuditFile::new(path) })).unwrap()
+    };
+    // A disk that is full.
+    let audit = required(std::path::Path::new("/dev/full"));
+    assert_eq!(audit.check(), Ok(()));
+    audit.note(&caller(named("ci")), Some(&lock()), AuditEvent::Granted { fence: 1 });
+    audit.flush();
+    let refused = audit.check().unwrap_err().to_string();
+    assert!(refused.contains("make room for /dev/full"), "{refused}");
+    assert_eq!(audit.lost(), 0);
+
+    // A disk that is full and then has room: a pipe that is full until it is read.
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let mut reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    let audit = required(&pipe);
+    let grants = 2 * i64::try_from(MAX_WAITING_LINES).unwrap();
+    for fence in 0..grants {
+        audit.note(&caller(named("ci")), Some(&lock()), AuditEvent::Granted { fence });
+    }
+    assert!(audit.check().is_err(), "the writer is behind");
+    let mut read = std::io::BufRead::lines(std::io::BufReader::new(&mut reader));
+    for fence in 0..grants {
+        let line: Value = serde_json::from_str(&read.next().unwrap().unwrap()).unwrap();
+        assert_eq!(line["fence"], fence.to_string(), "in order, and none is lost");
+    }
+    meshlock_testing::eventually("the site grants again", || audit.check().is_ok());
+    assert_eq!(audit.lost(), 0);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The description of a site of a cluster in code: everything that a configuration file can contain.
 
+mod audit;
 mod doors;
 mod resolve;
 
@@ -15,12 +16,13 @@ use meshlock_host::gate::{Audit as AuditLog, Gate};
 use meshlock_host::{Engine, NodeSetup, listen};
 use meshlock_tls::Security;
 
-use crate::config::{AccessRule, AccessToken, Audit, Lease, Limits, Rule};
+use crate::config::{AccessRule, AccessToken, Lease, Limits, Rule};
 use crate::error::StartError;
 use crate::join;
 use crate::node::Node;
 use crate::tls::Tls;
 
+use audit::AuditSettings;
 pub(crate) use doors::OpenDoors;
 use doors::serve;
 use resolve::Resolved;
@@ -69,7 +71,7 @@ pub struct NodeBuilder {
     rules: Vec<(String, Rule)>,
     access: Vec<AccessRule>,
     tokens: Vec<AccessToken>,
-    audit: Audit,
+    audit: AuditSettings,
     limits: Limits,
     wire_versions: Option<u16>,
 }
@@ -316,18 +318,6 @@ impl NodeBuilder {
         self
     }
 
-    /// Sets where the audit log goes.
-    ///
-    /// ```
-    /// use meshlock::config::Audit;
-    ///
-    /// let builder = meshlock::Node::builder().audit(Audit::File("/var/log/meshlock/audit.jsonl".into()));
-    /// ```
-    pub fn audit(mut self, audit: Audit) -> Self {
-        self.audit = audit;
-        self
-    }
-
     /// Sets the limits of clients.
     ///
     /// ```
@@ -381,9 +371,9 @@ impl NodeBuilder {
     /// Returns all settings as text, for tests.
     #[doc(hidden)]
     pub fn describe(&self) -> Result<String, StartError> {
-        let limits = self.limits.clone();
+        let (limits, audit) = (self.limits.clone(), self.audit.target());
         let Resolved { config, listen, addresses, clients, session_ttl, .. } = self.clone().resolve()?;
-        Ok(format!("{config:?} {listen:?} {addresses:?} {clients:?} {session_ttl:?} {limits:?}"))
+        Ok(format!("{config:?} {listen:?} {addresses:?} {clients:?} {session_ttl:?} {limits:?} {audit:?}"))
     }
 
     /// Returns the names of the site and of the cluster, after checking all settings.
@@ -420,7 +410,7 @@ impl NodeBuilder {
         }
         let speaks = self.wire_versions;
         let (data, socket, api) = (self.data.clone(), self.socket.clone(), self.api.clone());
-        let (limits, audit) = (self.limits.clone(), self.audit.clone().target());
+        let (limits, audit) = (self.limits.clone(), self.audit.target());
         let Resolved { config, listen: at, addresses, security, clients, session_ttl, policy } =
             self.resolve()?;
         let open = |address: &Address| listen(address.as_str()).map_err(StartError::of_listen);

@@ -119,15 +119,16 @@ impl AcquireError {
             NotGranted::TimedOut => return AcquireError::TimedOut { lock },
             NotGranted::Denied(_) => Refusal::Denied,
             NotGranted::Permits(_) => Refusal::Permits,
-            NotGranted::Limit(_) => Refusal::TooManyOpen,
             NotGranted::Refused(NodeRefusal::Leaving) => Refusal::Leaving,
             NotGranted::Refused(NodeRefusal::TooManyLocks) => Refusal::TooManyLocks,
             NotGranted::Refused(NodeRefusal::MakingRoom) => Refusal::MakingRoom,
             NotGranted::Refused(NodeRefusal::Failed) => Refusal::NodeFailed,
-            NotGranted::Refused(NodeRefusal::TooManyQuestions | NodeRefusal::TooManyWatches) => {
+            NotGranted::Limit(_)
+            | NotGranted::Refused(NodeRefusal::TooManyQuestions | NodeRefusal::TooManyWatches) => {
                 Refusal::TooManyOpen
             }
-            NotGranted::Refused(
+            NotGranted::Unaudited(_)
+            | NotGranted::Refused(
                 NodeRefusal::DuplicateRequest | NodeRefusal::UnknownRequest | NodeRefusal::NotHeld,
             ) => Refusal::Other,
         };

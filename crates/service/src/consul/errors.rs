@@ -120,7 +120,7 @@ impl Consul {
             | AcquireError::LostAtOnce => StatusCode::CONFLICT,
             AcquireError::SessionOver => StatusCode::INTERNAL_SERVER_ERROR,
             AcquireError::Limit(_) => StatusCode::TOO_MANY_REQUESTS,
-            AcquireError::Refused(_) => StatusCode::SERVICE_UNAVAILABLE,
+            AcquireError::Refused(_) | AcquireError::Unaudited(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
         ConsulError::new(status, format!("meshlock: {error}"))
     }

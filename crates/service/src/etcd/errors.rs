@@ -91,6 +91,7 @@ impl Etcd {
             AcquireError::Busy
             | AcquireError::TimedOut
             | AcquireError::Permits(_)
+            | AcquireError::Unaudited(_)
             | AcquireError::Refused(_) => Status::unavailable(format!("meshlock: {error}")),
         }
     }

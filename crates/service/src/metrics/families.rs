@@ -23,6 +23,7 @@ pub(super) struct Snapshot {
     /// Connections that had to make room, by port.
     evicted: Vec<(Labels, u64)>,
     buffered_bytes: usize,
+    audit_lines_lost: u64,
     /// Of the APIs; `None` if they are not served.
     api: Option<ApiSnapshot>,
 }
@@ -57,7 +58,8 @@ impl Snapshot {
         });
         let evictions = front.node().evictions();
         let evicted = Port::ALL.map(|port| (label("port", port.label()), evictions.count(port))).to_vec();
-        Snapshot { readings, build, ends, evicted, buffered_bytes: front.buffered_bytes(), api }
+        let (buffered_bytes, audit_lines_lost) = (front.buffered_bytes(), front.audit().lost());
+        Snapshot { readings, build, ends, evicted, buffered_bytes, audit_lines_lost, api }
     }
 
     fn clients(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -241,6 +243,13 @@ impl Snapshot {
                 help: "Bytes kept for clients: requests that have not arrived whole, and answers that were not read.",
             },
             self.buffered_bytes,
+        )?;
+        page.counters(
+            MetricFamily {
+                name: "audit_lines_lost",
+                help: "Lines of the audit log that could not be written.",
+            },
+            [(Labels::new(), self.audit_lines_lost)],
         )?;
         let Some(api) = &self.api else { return Ok(()) };
         page.counters(

@@ -58,7 +58,7 @@ pub(super) fn not_held(lock: &str, error: AcquireError) -> Status {
         AcquireError::SessionOver => ("session_over", Code::NotFound),
         AcquireError::LostAtOnce => ("lost", Code::Aborted),
         AcquireError::Limit(_) => ("too_many", Code::ResourceExhausted),
-        AcquireError::Refused(_) => ("unavailable", Code::Unavailable),
+        AcquireError::Refused(_) | AcquireError::Unaudited(_) => ("unavailable", Code::Unavailable),
         AcquireError::Permits(_) => ("permits", Code::FailedPrecondition),
         AcquireError::Registry(RegistryError::NoLease(id)) => return no_session(&id.to_string()),
         AcquireError::Denied(error) => return denied(error.clone()),

@@ -24,7 +24,7 @@ use meshlock_cluster::table::{LossReason, RequestRefusal, Wait};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::front::{AcquireParams, Admitted, Ended, Front, NotGranted, Owner, PermitsError};
 pub(crate) use meshlock_host::front::{AcquireState, NotAnswered};
-use meshlock_host::gate::TooMany;
+use meshlock_host::gate::{TooMany, Unaudited};
 use meshlock_system::now;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
@@ -101,6 +101,8 @@ pub(crate) enum AcquireError {
     LostAtOnce,
     #[error(transparent)]
     Limit(TooMany),
+    #[error(transparent)]
+    Unaudited(Unaudited),
     #[error(transparent)]
     Refused(RequestRefusal),
 }
@@ -326,6 +328,7 @@ fn held(state: AcquireState) -> Result<KeyGrant, AcquireError> {
             NotGranted::Denied(denied) => AcquireError::Denied(denied),
             NotGranted::Permits(error) => AcquireError::Permits(error),
             NotGranted::Limit(error) => AcquireError::Limit(error),
+            NotGranted::Unaudited(error) => AcquireError::Unaudited(error),
             NotGranted::Refused(refusal) => AcquireError::Refused(refusal),
         }),
         AcquireState::Ended(Ended::SessionOver) => Err(AcquireError::SessionOver),
