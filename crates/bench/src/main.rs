@@ -8,6 +8,7 @@
 //! same loops ([`system`]) with the same check ([`guarded`]).
 
 mod command;
+mod flood;
 mod guarded;
 mod handover;
 mod machine;
@@ -87,6 +88,8 @@ enum Measurement {
     Memory,
     /// The time until another client gets the lock of a killed client, and of a killed site
     Takeover,
+    /// One client of a site whose ports are full of connections that say nothing
+    Flood,
 }
 
 /// The other lock services that can be chosen.
@@ -274,6 +277,10 @@ async fn measure(
         note("handing over between two sites");
         let times = arguments.times(3_000);
         report.goals.extend(tokio::task::spawn_blocking(move || handover::measure(times)).await??);
+    }
+    if arguments.wants(Measurement::Flood) {
+        note("a client of a site whose ports are flooded");
+        report.goals.extend(flood::measure(program, arguments.times(10_000)).await?);
     }
     if arguments.compares() {
         sides::measure(arguments, program, peers, &mut report).await?;

@@ -19,7 +19,7 @@ pub(super) fn measure(times: usize) -> anyhow::Result<GoalRow> {
     let path = directory.path().join("bench.sock");
     let _node = Node::builder().in_memory().socket(&path).start()?;
     let stream = UnixStream::connect(&path)?;
-    let mut client = BlockingClient { stream, received: Vec::new(), requests: OpenRequests::default() };
+    let mut client = BlockingClient::new(stream);
     client.send(&[ToNode::Hello { version: VERSIONS.1, who: "bench".parse()? }])?;
     client.receive()?;
     let acquire = |tag| -> anyhow::Result<ToNode> {
@@ -53,14 +53,19 @@ pub(super) fn measure(times: usize) -> anyhow::Result<GoalRow> {
     })
 }
 
-struct BlockingClient {
-    stream: UnixStream,
+/// A client that does its own I/O.
+pub(super) struct BlockingClient<S> {
+    stream: S,
     received: Vec<u8>,
-    requests: OpenRequests,
+    pub(super) requests: OpenRequests,
 }
 
-impl BlockingClient {
-    fn send(&mut self, messages: &[ToNode]) -> anyhow::Result<()> {
+impl<S: Read + Write> BlockingClient<S> {
+    pub(super) fn new(stream: S) -> Self {
+        BlockingClient { stream, received: Vec::new(), requests: OpenRequests::default() }
+    }
+
+    pub(super) fn send(&mut self, messages: &[ToNode]) -> anyhow::Result<()> {
         let mut bytes = Vec::new();
         for message in messages {
             put_to_node(message, &mut bytes);
@@ -68,7 +73,7 @@ impl BlockingClient {
         Ok(self.stream.write_all(&bytes)?)
     }
 
-    fn receive(&mut self) -> anyhow::Result<ToClient> {
+    pub(super) fn receive(&mut self) -> anyhow::Result<ToClient> {
         loop {
             if let Some((message, length)) = take_to_client(&self.received)? {
                 self.received.drain(..length);
@@ -84,10 +89,10 @@ impl BlockingClient {
     }
 
     /// Waits until a request is granted.
-    fn wait_for(&mut self, tag: Tag) -> anyhow::Result<()> {
+    pub(super) fn wait_for(&mut self, tag: Tag) -> anyhow::Result<()> {
         loop {
             let message = self.receive().context("waiting for a grant")?;
-            // The node is in this process and has the same clock.
+            // The node is on this machine and has the same clock.
             self.requests.on_message(message, |time| time);
             match self.requests.state(tag) {
                 Some(RequestState::Waiting) => {}

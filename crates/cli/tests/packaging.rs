@@ -1,4 +1,5 @@
-//! Packaged files are valid: configurations, and the arguments with which units and manifests start the program.
+//! Packaged files are valid: configurations, the arguments with which units and manifests start the program, and the rights that they
+//! leave it.
 
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
 
@@ -6,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use meshlock_testing::BoundedCommand;
+use meshlock_testing::{BoundedCommand, needs_program};
 
 fn packaging() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
@@ -89,4 +90,87 @@ fn the_unit_starts_a_site_with_arguments_that_exist() {
         let command = commands[0].replace(" --check", "");
         assert!(check(&command, "one", dir.path()).starts_with("one of meshlock: "));
     }
+}
+
+/// The user of the image and of the StatefulSet.
+const USER: &str = "7400";
+
+/// The highest exposure that `systemd-analyze security` may find, in tenths.
+const MAX_EXPOSURE: &str = "25";
+
+#[test]
+fn the_unit_leaves_the_node_few_rights() {
+    if !needs_program("systemd-analyze") {
+        return;
+    }
+    let unit = packaging().join("systemd/meshlock.service");
+    let threshold = format!("--threshold={MAX_EXPOSURE}");
+    let mut analysis = Command::new("systemd-analyze");
+    let analysed =
+        analysis.args(["security", "--offline=true", "--no-pager", &threshold]).arg(unit).output_in_time();
+    let said = String::from_utf8_lossy(&analysed.stdout);
+    assert!(analysed.status.success(), "{said}{}", String::from_utf8_lossy(&analysed.stderr));
+}
+
+#[test]
+fn the_unit_can_be_reloaded_and_has_a_directory_for_its_audit_log() {
+    let unit = read("systemd/meshlock.service");
+    assert_eq!(values(&unit, "ExecReload="), ["/bin/kill -HUP $MAINPID"]);
+    assert_eq!(values(&unit, "LogsDirectory="), ["meshlock"], "audit = \"/var/log/meshlock/audit.jsonl\"");
+    // It asks who is at the other end of its socket, which another user namespace would hide.
+    assert!(values(&unit, "PrivateUsers=").is_empty());
+}
+
+#[test]
+fn the_image_runs_as_a_user_who_owns_only_data_and_socket() {
+    let image = read("docker/Dockerfile");
+    assert_eq!(values(&image, "USER "), [format!("{USER}:{USER}")]);
+    let copied = values(&image, "COPY --from=build ");
+    assert_eq!(copied, ["/image/ /".to_owned(), format!("--chown={USER}:{USER} /owned/ /")]);
+    let compose = read("docker/compose.yaml");
+    assert_eq!(values(&compose, "read_only: "), ["true"]);
+    assert_eq!(values(&compose, "cap_drop: "), ["[ALL]"]);
+    assert_eq!(values(&compose, "security_opt: "), ["[\"no-new-privileges:true\"]"]);
+    assert!(values(&compose, "tmpfs: ")[0].contains(&format!("uid={USER}")));
+}
+
+#[test]
+fn the_stateful_set_leaves_its_sites_few_rights() {
+    let manifest = read("kubernetes/meshlock.yaml");
+    let set = document(&manifest, "StatefulSet");
+    for (key, value) in [
+        ("automountServiceAccountToken: ", "false"),
+        ("runAsNonRoot: ", "true"),
+        ("runAsUser: ", USER),
+        ("seccompProfile: ", "{ type: RuntimeDefault }"),
+        ("allowPrivilegeEscalation: ", "false"),
+        ("readOnlyRootFilesystem: ", "true"),
+        ("capabilities: ", "{ drop: [ALL] }"),
+    ] {
+        assert_eq!(values(set, key), [value], "{key}");
+    }
+    // Everything that the arguments name for writing is a volume.
+    for written in ["/data", "/run/meshlock"] {
+        assert!(set.contains(&format!("mountPath: {written} }}")), "{written}");
+    }
+}
+
+#[test]
+fn the_network_policy_admits_the_port_of_the_sites_to_the_sites_only() {
+    let manifest = read("kubernetes/meshlock.yaml");
+    let policy = document(&manifest, "NetworkPolicy");
+    assert_eq!(values(policy, "policyTypes: "), ["[Ingress, Egress]"]);
+    let sites = "[{ podSelector: { matchLabels: { app: meshlock } } }]";
+    assert_eq!((values(policy, "- from: "), values(policy, "- to: ")), (vec![sites], vec![sites]));
+    assert_eq!(values(policy, "ports: "), ["[{ protocol: TCP, port: 7400 }]"; 2]);
+    assert_eq!(values(policy, "- ports: ").len(), 1, "and names can be looked up");
+}
+
+/// Returns the document of this kind in a manifest of several.
+fn document<'a>(manifest: &'a str, kind: &str) -> &'a str {
+    let line = format!("kind: {kind}");
+    let mut documents = manifest.split("\n---\n").filter(|document| document.lines().any(|it| it == line));
+    let found = documents.next().unwrap_or_else(|| panic!("there is no {kind}"));
+    assert!(documents.next().is_none(), "there are two of {kind}");
+    found
 }

@@ -4,13 +4,15 @@
 //! queued meanwhile go out together. Only when the socket's buffer is full does a task wait for it.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use meshlock_tls::{ClientName, TlsError, client_of, drain_tls, open_tls};
 use rustls::Connection;
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
+
+use crate::gate::Buffered;
 
 /// Maximum number of bytes queued for a slow peer before the connection is closed. Links resend what matters.
 const MAX_WAITING: usize = 16 << 20;
@@ -89,6 +91,14 @@ pub(super) struct Channel {
     stuck: Notify,
     /// Received bytes that were not taken yet. The lock is held by the reader until it has passed them on.
     inbox: Mutex<Inbox>,
+    /// Counts what waits to be written, if a limit applies to the peer.
+    counted: OnceLock<CountedOutput>,
+}
+
+/// Counts the bytes that a client has not read: in the queue, and in wire form. Each is recorded with its own lock held.
+struct CountedOutput {
+    queue: Buffered,
+    wire: Buffered,
 }
 
 #[derive(Default)]
@@ -121,7 +131,13 @@ impl Channel {
             wire: Mutex::default(),
             stuck: Notify::new(),
             inbox: Mutex::default(),
+            counted: OnceLock::new(),
         }
+    }
+
+    /// Counts from now on what waits to be written, with these two buffers. If it becomes too much, the connection is closed.
+    pub(super) fn count(&self, queue: Buffered, wire: Buffered) {
+        let _ = self.counted.set(CountedOutput { queue, wire });
     }
 
     /// Queues what `put` appends; [`flush`](Channel::flush) sends it. Returns whether the connection is still open.
@@ -131,8 +147,11 @@ impl Channel {
             return false;
         }
         put(&mut queue.bytes);
-        if queue.bytes.len() > MAX_WAITING {
-            tracing::warn!("the other side reads too slowly; its connection is closed");
+        let is_long = queue.bytes.len() > MAX_WAITING;
+        let counted = self.counted.get().map_or(Ok(()), |counted| counted.queue.resize(queue.bytes.len()));
+        if is_long || counted.is_err() {
+            let why = counted.err().map(|error| error.to_string());
+            tracing::warn!(why, "the other side reads too slowly; its connection is closed");
             drop(queue);
             self.close();
             return false;
@@ -170,6 +189,17 @@ impl Channel {
         self.close_as(if is_gone { ClosedBy::Peer } else { ClosedBy::Us });
     }
 
+    /// Forgets what waits to be written, after the connection was closed.
+    pub(super) fn discard(&self) {
+        let (mut wire, mut queue) = (locked(&self.wire), locked(&self.queue));
+        (*wire, queue.bytes) = (Vec::new(), Vec::new());
+        if let Some(counted) = self.counted.get() {
+            // Becoming smaller never fails.
+            let _ = counted.wire.resize(0);
+            let _ = counted.queue.resize(0);
+        }
+    }
+
     fn close_as(&self, by: ClosedBy) {
         locked(&self.queue).close(by);
         // Wakes the writing task; the shutdown wakes the reader.
@@ -198,6 +228,10 @@ impl Channel {
     /// Moves the queued bytes to the end of `wire`, encrypted if the connection uses TLS.
     fn seal(&self, wire: &mut Vec<u8>) {
         let mut queue = locked(&self.queue);
+        if let Some(counted) = self.counted.get() {
+            // What is taken from the queue is counted as part of `wire`, once the socket has taken what it can.
+            let _ = counted.queue.resize(0);
+        }
         let Some(tls) = &self.tls else {
             if wire.is_empty() {
                 std::mem::swap(wire, &mut queue.bytes);
@@ -229,7 +263,12 @@ impl Channel {
             }
         };
         wire.drain(..at);
-        written
+        if wire.is_empty() && wire.capacity() > MAX_SEALED {
+            *wire = Vec::new();
+        }
+        let counted = self.counted.get().map_or(Ok(()), |counted| counted.wire.resize(wire.len()));
+        // More than the peer's share waits: it is closed, also if the socket would take more later.
+        counted.map_err(io::Error::other).and(written)
     }
 
     /// Writes on behalf of others whenever the socket was full, once it has room again. Returns when the connection ends.

@@ -17,6 +17,7 @@ use super::core::{Core, Touched, flush};
 use super::disk::{self, Sink};
 use super::log;
 use super::net::{Net, PacketHandler};
+use super::pending::Evictions;
 use super::published::Published;
 use super::store::{Store, StoreError};
 use super::thread::IdleThread;
@@ -204,6 +205,11 @@ impl std::ops::Deref for Engine {
 }
 
 impl Handle {
+    /// Returns the number of connections that had to make room for others, by port.
+    pub fn evictions(&self) -> &Evictions {
+        &self.shared.net.evictions
+    }
+
     /// Returns the runtime of the node's own thread. Tasks that run there learn of network events soonest.
     pub fn tasks(&self) -> &tokio::runtime::Handle {
         &self.tasks

@@ -37,5 +37,7 @@ pub use engine::locks_taken;
 pub use engine::{Engine, EngineError, Handle, Listener, NodeSetup, NodeState};
 pub use meter::{Readings, SessionEnd, Via};
 pub use net::{IntroduceError, ListenError, Traffic, learn_of_cluster, listen, tune};
-pub use pending::{PendingConnections, PendingSlot};
+pub use pending::{
+    Evicted, Evictions, PLACES, PendingConnections, PendingSlot, Port, Prefix, TooManyHandshakes,
+};
 pub use store::StoreError;

@@ -7,7 +7,7 @@ use meshlock_cluster::access::{Access, Pace, RuleText, Tokens, Verb as AccessVer
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::time::{Drift, Span};
-use meshlock_host::gate::{AuditTarget, Each, Policy};
+use meshlock_host::gate::{Each, Policy};
 
 use crate::error::{StartError, client_name};
 
@@ -206,16 +206,6 @@ pub enum Audit {
     File(PathBuf),
 }
 
-impl Audit {
-    pub(crate) fn target(self) -> AuditTarget {
-        match self {
-            Audit::Notable => AuditTarget::Notable,
-            Audit::Log => AuditTarget::Log,
-            Audit::File(path) => AuditTarget::File(path),
-        }
-    }
-}
-
 /// Limits of all clients of a site together.
 ///
 /// ```
@@ -239,6 +229,9 @@ pub struct Limits {
     pub request_bytes: usize,
     /// How long a client of the API may leave sent data unread before it is disconnected.
     pub slow_reader: Duration,
+    /// Maximum number of bytes that the site keeps for clients, of the API and over `clients`: requests that have not arrived whole, and
+    /// answers that were not read.
+    pub buffered_bytes: usize,
     /// Limits of each single client.
     pub each: LimitsOfEach,
 }
@@ -251,12 +244,16 @@ pub struct LimitsOfEach {
     pub connections: usize,
     /// Maximum number of sessions of the API.
     pub sessions: usize,
-    /// Maximum number of locks that it holds or waits for over the API.
+    /// Maximum number of locks that it holds or waits for, over the API and over `clients`.
     pub locks: usize,
-    /// Maximum number of its requests that wait for one lock over the API.
+    /// Maximum number of its requests that wait for one lock, over the API and over `clients`.
     pub waiters: usize,
     /// Maximum number of locks whose holders it watches over the API.
     pub watched_locks: usize,
+    /// Maximum number of its open watches, over the API and over `clients`.
+    pub watches: usize,
+    /// Maximum number of bytes that the site keeps for it.
+    pub buffered_bytes: usize,
     /// Maximum number of requests per second, to the API and over `clients`.
     pub rate: u32,
     /// Maximum number of requests at once after a pause.
@@ -274,12 +271,15 @@ impl Default for Limits {
             watched_locks: 64,
             request_bytes: 64 << 10,
             slow_reader: Duration::from_secs(30),
+            buffered_bytes: 256 << 20,
             each: LimitsOfEach {
                 connections: each.connections,
                 sessions: 5000,
-                locks: 25_000,
-                waiters: 500,
+                locks: each.locks,
+                waiters: each.waiters,
                 watched_locks: 32,
+                watches: each.watches,
+                buffered_bytes: each.buffered_bytes,
                 rate: each.pace.rate,
                 burst: each.pace.burst,
             },
@@ -289,7 +289,17 @@ impl Default for Limits {
 
 impl Limits {
     pub(crate) fn check(&self) -> Result<(), StartError> {
-        let LimitsOfEach { connections, sessions, locks, waiters, watched_locks, rate, burst } = self.each;
+        let LimitsOfEach {
+            connections,
+            sessions,
+            locks,
+            waiters,
+            watched_locks,
+            watches,
+            buffered_bytes,
+            rate,
+            burst,
+        } = self.each;
         let counts = [
             ("connections", self.connections),
             ("sessions", self.sessions),
@@ -297,11 +307,14 @@ impl Limits {
             ("waiters", self.waiters),
             ("watched_locks", self.watched_locks),
             ("request_bytes", self.request_bytes),
+            ("buffered_bytes", self.buffered_bytes),
             ("each.connections", connections),
             ("each.sessions", sessions),
             ("each.locks", locks),
             ("each.waiters", waiters),
             ("each.watched_locks", watched_locks),
+            ("each.watches", watches),
+            ("each.buffered_bytes", buffered_bytes),
             ("each.rate", rate as usize),
             ("each.burst", burst as usize),
         ];
@@ -316,8 +329,9 @@ impl Limits {
 
     /// Returns the limits that all APIs share.
     pub(crate) fn each(&self) -> Each {
-        let LimitsOfEach { connections, rate, burst, .. } = self.each;
-        Each { connections, pace: Pace { rate, burst } }
+        let LimitsOfEach { connections, locks, waiters, watches, buffered_bytes, rate, burst, .. } =
+            self.each;
+        Each { connections, locks, waiters, watches, buffered_bytes, pace: Pace { rate, burst } }
     }
 
     /// Returns the limits of the API.

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     fn this_client() -> ProcessOwner {
-        ProcessOwner { process: Some(getpid().as_raw_nonzero().get()), user: Some(getuid().as_raw()) }
+        ProcessOwner { process: Some(getpid().as_raw_nonzero().get()), user: getuid().as_raw() }
     }
 
     /// Starts a shell that prints the number of a process it has started, and waits.
@@ -216,7 +216,7 @@ mod tests {
         assert!(refused(1, this_client()), "the system's first process");
         assert!(refused(grandchild, this_client()), "not a child of the client itself");
         assert!(refused(getpid().as_raw_nonzero().get(), this_client()), "the client itself");
-        assert!(refused(shell_id, ProcessOwner { user: Some(4321), ..this_client() }), "another user's");
+        assert!(refused(shell_id, ProcessOwner { user: 4321, ..this_client() }), "another user's");
         assert!(refused(shell_id, ProcessOwner { process: None, ..this_client() }));
         let (mut other, _) = start("setsid sh -c 'echo 1; read _' & wait");
         let mut tree = ProcessTree::below(shell_id, this_client()).unwrap();

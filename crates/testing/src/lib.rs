@@ -28,7 +28,7 @@ pub use alone::in_own_process;
 pub use bounded::{TEST_LIMIT, async_test, blocking_test, within_steps};
 pub use command::{BoundedChild, BoundedCommand};
 pub use lines::{Lines, read_to_end};
-pub use loopback::Loopback;
+pub use loopback::{Loopback, connect_from, silent_connections};
 pub use skip::{demand, is_required, missing_program, needs_program, needs_root, package_of, skip};
 pub use wait::{
     Deadline, WITHIN, eventually, eventually_async, eventually_some, first_some, in_time, joined,

@@ -1,6 +1,7 @@
-//! Addresses of the loopback network that no other test has, for sites that must be known by their address before they start.
+//! Addresses of the loopback network that no other test has, for sites that must be known by their address before they start; and
+//! connections from any of its addresses.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The number of addresses of one test.
@@ -30,6 +31,24 @@ impl Loopback {
         let site = u8::try_from(site).ok().filter(|site| *site < SITES - 1).expect("few sites");
         Ipv4Addr::new(127, self.second, self.third, self.before + site + 1)
     }
+}
+
+/// Connects to `to` from this address of the loopback network, any of 127.0.0.0/8.
+pub fn connect_from(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+    let connected = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .and_then(|socket| bind(&socket, &SocketAddr::from((from, 0))).map(|()| socket))
+        .and_then(|socket| connect(&socket, &to).map(|()| socket));
+    TcpStream::from(connected.unwrap_or_else(|error| panic!("cannot connect from {from} to {to}: {error}")))
+}
+
+/// Opens connections that say nothing: `each` of them from each of so many networks of 256 addresses.
+pub fn silent_connections(to: SocketAddr, networks: u8, each: usize) -> Vec<TcpStream> {
+    let from = |network: u8, nth: usize| {
+        let last = u8::try_from(nth % 250).unwrap_or_default();
+        connect_from(Ipv4Addr::new(127, 200, network, last + 1), to)
+    };
+    (0..networks).flat_map(|network| (0..each).map(move |nth| from(network, nth))).collect()
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("ip", "iproute2"),
     ("node", "nodejs"),
     ("script", "bsdutils"),
+    ("systemd-analyze", "systemd"),
 ];
 
 /// Whether every test must run.

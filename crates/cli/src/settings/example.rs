@@ -58,10 +58,18 @@ sites = [
 # locks are lost, and leaves. The wait never exceeds a lease, because a site that leaves does not renew its lease.
 #shutdown_grace = "5s"
 
-# The audit log, which records who was granted or denied a lock and who took one away: a file with one JSON object per line
-# (with logrotate: move the file, then send SIGHUP), or "log" for the node's log. Default: the node's log, without grants
-# and ends of sessions.
+# The audit log, which records who was granted or denied a lock and who took one away: a file with one JSON object per line,
+# or "log" for the node's log. Default: the node's log, without grants and ends of sessions.
 #audit = "/var/log/meshlock/audit.jsonl"
+
+# The size at which the file is rotated, in bytes, and how many older files are kept (audit.jsonl.1, audit.jsonl.2, ...).
+# (With logrotate: move the file before it is that long, then send SIGHUP.)
+#audit_max_bytes = 67108864
+#audit_files = 4
+
+# Whether the site grants and changes nothing while the file cannot be written, because the disk is full or too slow.
+# Otherwise lines are lost then, and a line in the file says how many.
+#audit_required = false
 
 # How many times in a row a lock is handed on among clients of this site while clients of other sites wait for it. With 16, up
 # to 17 clients of this site hold it one after the other.
@@ -132,15 +140,22 @@ sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 #request_bytes = 65536
 # A client that does not read what it is sent for this long is disconnected.
 #slow_reader = "30s"
+# Bytes that the site keeps for clients of `api` and `clients`: requests that have not arrived whole, and answers that were not read. A client
+# whose connection would need more is disconnected.
+#buffered_bytes = 268435456
 
 # Limits for each client: each principal is one client, and so are all programs of this machine without certificate or token
-# together. `connections`, `rate` and `burst` also apply to clients of `clients`.
+# together. All but `sessions` and `watched_locks` also apply to clients of `clients`, over both together; there each connection is a
+# session.
 [limits.each]
 #connections = 2048
 #sessions = 5000
 #locks = 25000
 #waiters = 500
 #watched_locks = 32
+# Open watches, also several of one lock.
+#watches = 1000
+#buffered_bytes = 33554432
 # Requests per second.
 #rate = 5000
 # Requests at once after a pause.

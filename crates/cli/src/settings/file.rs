@@ -42,6 +42,9 @@ pub(crate) struct File {
     pub(super) access: Vec<RuleText>,
     pub(super) tokens: Vec<NamedToken>,
     pub(super) audit: Option<String>,
+    pub(super) audit_max_bytes: Option<u64>,
+    pub(super) audit_files: Option<u32>,
+    pub(super) audit_required: bool,
     pub(super) limits: LimitsEntry,
 }
 
@@ -130,6 +133,7 @@ pub(super) struct LimitsEntry {
     pub(super) watched_locks: Option<usize>,
     pub(super) request_bytes: Option<usize>,
     pub(super) slow_reader: Option<HumanDuration>,
+    pub(super) buffered_bytes: Option<usize>,
     pub(super) each: EachEntry,
 }
 
@@ -141,6 +145,8 @@ pub(super) struct EachEntry {
     pub(super) locks: Option<usize>,
     pub(super) waiters: Option<usize>,
     pub(super) watched_locks: Option<usize>,
+    pub(super) watches: Option<usize>,
+    pub(super) buffered_bytes: Option<usize>,
     pub(super) rate: Option<u32>,
     pub(super) burst: Option<u32>,
 }
@@ -170,6 +176,9 @@ const KEYS: [(&str, &[&str]); 10] = [
             "access",
             "tokens",
             "audit",
+            "audit_max_bytes",
+            "audit_files",
+            "audit_required",
             "limits",
         ],
     ),
@@ -190,10 +199,24 @@ const KEYS: [(&str, &[&str]); 10] = [
             "watched_locks",
             "request_bytes",
             "slow_reader",
+            "buffered_bytes",
             "each",
         ],
     ),
-    ("each", &["connections", "sessions", "locks", "waiters", "watched_locks", "rate", "burst"]),
+    (
+        "each",
+        &[
+            "connections",
+            "sessions",
+            "locks",
+            "waiters",
+            "watched_locks",
+            "watches",
+            "buffered_bytes",
+            "rate",
+            "burst",
+        ],
+    ),
 ];
 
 /// Where a configuration was read from, for error messages.

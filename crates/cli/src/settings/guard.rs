@@ -55,12 +55,15 @@ pub(super) fn limits(said: LimitsEntry) -> Limits {
     set(&mut limits.watched_locks, said.watched_locks);
     set(&mut limits.request_bytes, said.request_bytes);
     set(&mut limits.slow_reader, said.slow_reader.map(|slow| slow.duration()));
+    set(&mut limits.buffered_bytes, said.buffered_bytes);
     let each = said.each;
     set(&mut limits.each.connections, each.connections);
     set(&mut limits.each.sessions, each.sessions);
     set(&mut limits.each.locks, each.locks);
     set(&mut limits.each.waiters, each.waiters);
     set(&mut limits.each.watched_locks, each.watched_locks);
+    set(&mut limits.each.watches, each.watches);
+    set(&mut limits.each.buffered_bytes, each.buffered_bytes);
     set(&mut limits.each.rate, each.rate);
     set(&mut limits.each.burst, each.burst);
     limits

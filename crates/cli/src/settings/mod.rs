@@ -90,6 +90,15 @@ impl NodeSettings {
             node = node.token(token);
         }
         node = node.audit(guard::audit(file.audit, source)?).limits(guard::limits(file.limits));
+        if let Some(bytes) = file.audit_max_bytes {
+            node = node.audit_max_bytes(bytes);
+        }
+        if let Some(files) = file.audit_files {
+            node = node.audit_files(files);
+        }
+        if file.audit_required {
+            node = node.audit_required();
+        }
         node = match if flags.plain { Some(TlsEntry::Off(file::TlsOff::Off)) } else { file.tls } {
             None => node,
             Some(TlsEntry::Off(_)) => node.plaintext(),

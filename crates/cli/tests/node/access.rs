@@ -128,8 +128,12 @@ fn rules_apply_to_client_certificates_over_a_network() {
         ("ops", &["status"], None),
         ("ops", &["rules", "set", "x", "raymond"], None),
         ("ops", &["run", "deploy/web", "--", "true"], Some("'ops' may not acquire 'deploy/web'")),
-        ("nobody", &["run", "deploy/web", "--", "true"], Some("'nobody' may not acquire 'deploy/web'")),
-        ("nobody", &["status"], Some("'nobody' may not watch")),
+        (
+            "nobody",
+            &["run", "deploy/web", "--", "true"],
+            Some("'nobody' may not acquire: no [[access]] rule"),
+        ),
+        ("nobody", &["status"], Some("'nobody' may not acquire: no [[access]] rule")),
     ] {
         let (code, error) = run(who, arguments);
         match denied {

@@ -115,8 +115,8 @@ fn over_a_network_only_the_named_sites_are_watched_and_the_others_are_listed() {
     eventually("both take part", || json(home, &list)["sites"].as_array().unwrap().len() == 2);
     let through = |certificate: &str| files.path(&format!("ca/client-{certificate}"));
     let guest = ["trace", "jobs", "--node", &addresses[0], "--certificate", &through("guest")];
-    let error = fails(home, 1, &guest);
-    assert!(error.contains("'guest' may not watch"), "{error}");
+    let error = fails(home, 69, &guest);
+    assert!(error.contains("'guest' may not acquire: no [[access]] rule"), "{error}");
     let mut command = meshlock(home);
     command.args(["trace", "jobs", "--node", &addresses[0], "--certificate", &through("laptop")]);
     let trace = Process::start(command, home.join("trace.log"));

@@ -17,18 +17,14 @@ use tokio::net::{TcpListener, UnixListener};
 
 use super::connected_client::ConnectedClient;
 use super::keep_alive::KeepAlives;
-use super::presence::Door;
+use super::presence::{Door, Newcomer};
 use crate::channel::{Channel, Stream};
 use crate::front::Front;
 use crate::net::{UNACKNOWLEDGED, tune};
-use crate::pending::PendingConnections;
+use crate::pending::{PLACES, PendingConnections, Port};
 
-/// Maximum number of connections that have not identified themselves, in total and from one address. Many clients of one machine may
-/// start at once.
-const MAX_PENDING: usize = 1024;
-const MAX_PENDING_PER_ADDRESS: usize = 256;
-
-/// Maximum number of connected clients, and the part of it that other users of this machine may take.
+/// Maximum number of connected clients, and the part of it that other users of this machine may take. Over a network only those count
+/// that have identified themselves.
 const MAX_CONNECTIONS: usize = 10_000;
 const MAX_CONNECTIONS_OF_OTHERS: usize = 8_000;
 
@@ -102,20 +98,25 @@ impl Serving {
 }
 
 /// Counts the connected clients and reports every change.
-struct Connections<F> {
+pub(super) struct Connections {
     count: Mutex<usize>,
-    changed: F,
+    changed: Box<dyn Fn(usize) + Send + Sync>,
 }
 
-impl<F: Fn(usize)> Connections<F> {
-    fn new(changed: F) -> Arc<Self> {
-        Arc::new(Connections { count: Mutex::default(), changed })
+impl Connections {
+    pub(super) fn new(changed: impl Fn(usize) + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Connections { count: Mutex::default(), changed: Box::new(changed) })
     }
 
     /// Counts another client, unless there are `most` already. It is counted until what is returned is dropped.
-    fn enter(self: &Arc<Self>, most: usize) -> Option<ConnectionSlot<F>> {
+    fn enter(self: &Arc<Self>, most: usize) -> Option<ConnectionSlot> {
         let connection = ConnectionSlot(self.clone());
         (self.change(1) <= most).then_some(connection)
+    }
+
+    /// Counts another client over a network, unless there are too many.
+    pub(super) fn enter_from_network(self: &Arc<Self>) -> Option<ConnectionSlot> {
+        self.enter(MAX_CONNECTIONS)
     }
 
     fn change(&self, by: isize) -> usize {
@@ -127,9 +128,9 @@ impl<F: Fn(usize)> Connections<F> {
 }
 
 /// A counted client.
-struct ConnectionSlot<F: Fn(usize)>(Arc<Connections<F>>);
+pub(super) struct ConnectionSlot(Arc<Connections>);
 
-impl<F: Fn(usize)> Drop for ConnectionSlot<F> {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.0.change(-1);
     }
@@ -206,24 +207,18 @@ pub fn serve_network(
     let (tasks, front) = (front.node().tasks().clone(), front.clone());
     let accepting = tasks.spawn(async move {
         let listener = TcpListener::from_std(listener).expect("within the node's runtime");
-        let (connections, pending) = (
-            Connections::new(|_| {}),
-            Arc::new(PendingConnections::new(MAX_PENDING, MAX_PENDING_PER_ADDRESS)),
-        );
+        let connections = Connections::new(|_| {});
+        let pending = PendingConnections::new(Port::Clients, PLACES, front.node().evictions().clone());
         loop {
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
+                    pending.make_room();
                     wait_for_descriptors(&error).await;
                     continue;
                 }
             };
-            let (Some(connection), Some(slot)) =
-                (connections.enter(MAX_CONNECTIONS), pending.enter(address.ip()))
-            else {
-                tracing::debug!(%address, "too many connections: this one is refused");
-                continue;
-            };
+            let slot = pending.enter(address.ip());
             let tls = tune(&stream, timeout).map_err(|error| error.to_string());
             let tls = tls.and_then(|()| security.accepting().map_err(|error| error.to_string()));
             let tls = match tls {
@@ -238,12 +233,16 @@ pub fn serve_network(
                 tls.set_buffer_limit(None);
                 tls
             });
-            let channel = Channel::new(Stream::Tcp(stream), tls);
-            let door = Door::Network { address, silence, slot: Mutex::new(Some(slot)) };
-            let front = front.clone();
+            let (front, connections) = (front.clone(), connections.clone());
             tokio::spawn(async move {
+                if tls.is_some()
+                    && let Err(error) = slot.turn().await
+                {
+                    return tracing::debug!(%address, %error, "a client's connection is refused");
+                }
+                let channel = Channel::new(Stream::Tcp(stream), tls);
+                let door = Door::Network { address, silence, newcomer: Newcomer::new(slot, connections) };
                 ConnectedClient::talk(front, channel, door).await;
-                drop(connection);
             });
         }
     });

@@ -4,25 +4,27 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use meshlock_cluster::access::{Subject, Verb};
 use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::node::ClientAnswer;
 use meshlock_cluster::table::{LockEvent, Session};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::{ProcessTree, now};
 use meshlock_wire::clients::{
-    Contact, MAX_OPEN, RefusalKind, Tag, ToClient, ToNode, VERSIONS, common_version, put_to_client,
-    take_to_node,
+    Contact, MAX_OPEN, MAX_REQUEST_BYTES, RefusalKind, Tag, ToClient, ToNode, VERSIONS, common_version,
+    length_of_message, put_to_client, take_to_node,
 };
 use rustc_hash::FxHashMap;
 use tokio::time::timeout;
 
+use super::accept::ConnectionSlot;
 use super::asked::OpenRequest;
 use super::keep_alive::KeepAlive;
 use super::presence::{Door, Gone, is_maybe_hello, proved_label};
 use crate::channel::Channel;
 use crate::engine::Listener;
 use crate::front::{AcquireParams, Admitted, Front};
-use crate::gate::{Caller, Connected, RequestId, RequestKind, TooFast};
+use crate::gate::{Buffered, Caller, Connected, RequestId, RequestKind, TooFast};
 use crate::meter::SessionEnd;
 
 /// Maximum number of bytes of one read.
@@ -59,8 +61,11 @@ pub(super) struct Greeted {
     pub(super) silence: Span,
     /// The version of the protocol that both sides speak.
     version: u16,
-    /// Counts the connection of a client over a network.
+    /// Counts the part of a message that a client over a network has sent.
+    input: Option<Buffered>,
+    /// Count the connection of a client over a network.
     _connected: Option<Connected>,
+    _connection: Option<ConnectionSlot>,
 }
 
 /// Closes the connection when the task that serves it ends, also where the node is dropped and its tasks with it: the client then sees the
@@ -96,6 +101,7 @@ impl ConnectedClient {
         let gone = tokio::select! {
             gone = client.read_all() => gone,
             () = client.channel.keep_writing() => client.how_gone(&Ok(false)),
+            () = client.until_evicted() => Gone::CutOff,
         };
         client.front.node().note_session_end(match gone {
             Gone::Ended => SessionEnd::Disconnected,
@@ -104,6 +110,7 @@ impl ConnectedClient {
         client.channel.flush();
         if gone == Gone::CutOff {
             client.channel.close();
+            client.forget_buffers();
             tokio::time::sleep(client.relies_for()).await;
         }
         client.until_processes_gone().await;
@@ -122,8 +129,11 @@ impl ConnectedClient {
 
     /// Reads and handles the client's messages until it has gone or must be cut off.
     async fn read_all(self: &Arc<Self>) -> Gone {
-        let (mut bytes, mut scratch) = (Vec::new(), vec![0; READ_BYTES]);
+        let (mut bytes, mut scratch) = (Vec::new(), vec![0; MAX_REQUEST_BYTES]);
         loop {
+            if self.greeted.get().is_some() && scratch.len() < READ_BYTES {
+                scratch.resize(READ_BYTES, 0);
+            }
             let read = self.channel.read(&mut scratch, &mut bytes);
             let read = match self.waits_for() {
                 None => read.await,
@@ -166,8 +176,43 @@ impl ConnectedClient {
                 }
             }
             bytes.drain(..at);
+            if let Err(why) = self.check_input(&mut bytes) {
+                tracing::warn!(%why, "a client is cut off");
+                self.refuse(0, RefusalKind::TooManyOpen, why);
+                return Gone::CutOff;
+            }
             self.tell_lost_lines();
             self.channel.flush();
+        }
+    }
+
+    /// Checks the beginning of a message that has not arrived whole: only who may change the rules sends long ones, and what waits counts
+    /// towards the client's limit.
+    fn check_input(&self, bytes: &mut Vec<u8>) -> Result<(), String> {
+        let Some(greeted) = self.greeted.get() else { return Ok(()) };
+        let length = length_of_message(bytes).map_err(|error| error.to_string())?;
+        if let Some(length) = length.filter(|length| *length > MAX_REQUEST_BYTES)
+            && !self.front.may(&greeted.caller, Verb::Admin, Subject::Cluster)
+        {
+            return Err(format!(
+                "a message of {length} bytes; at most {MAX_REQUEST_BYTES} are allowed without the right to admin"
+            ));
+        }
+        if bytes.is_empty() && bytes.capacity() > READ_BYTES {
+            *bytes = Vec::new();
+        }
+        greeted
+            .input
+            .as_ref()
+            .map_or(Ok(()), |input| input.resize(bytes.len()).map_err(|error| error.to_string()))
+    }
+
+    /// Forgets what was received and what was not sent: the session may last for longer than its connection.
+    fn forget_buffers(&self) {
+        self.channel.discard();
+        if let Some(input) = self.greeted.get().and_then(|greeted| greeted.input.as_ref()) {
+            // Becoming smaller never fails.
+            let _ = input.resize(0);
         }
     }
 
@@ -236,6 +281,15 @@ impl ConnectedClient {
         }
     }
 
+    /// Counts what is kept for a client whom the rules bind, and returns the counter of what it has sent of a message.
+    fn count_buffers(&self, caller: &Admitted) -> Option<Buffered> {
+        let buffer = || caller.is_bound_by_rules().then(|| self.front.buffer(caller));
+        if let (Some(queue), Some(wire)) = (buffer(), buffer()) {
+            self.channel.count(queue, wire);
+        }
+        buffer()
+    }
+
     fn welcome(self: &Arc<Self>, theirs: u16, who: ClientLabel) -> bool {
         let Some(version) = common_version(theirs) else {
             let (low, high) = VERSIONS;
@@ -260,18 +314,35 @@ impl ConnectedClient {
                 return false;
             }
         };
-        let (silence, drift) = (self.silence(), self.front.drift());
-        let contact = Some(Contact { silence, drift });
-        let unreachable_for = match &self.door {
-            Door::Local { .. } => Span::ZERO,
-            Door::Network { slot, .. } => {
-                drop(slot.lock().unwrap_or_else(PoisonError::into_inner).take());
-                silence
+        let connection = match &self.door {
+            Door::Local { .. } => None,
+            Door::Network { newcomer, .. } => {
+                let Some(connection) = newcomer.settle() else {
+                    let why = "too many clients are connected to this node; use another one, or try later";
+                    self.say_in(
+                        version,
+                        &ToClient::Refused { tag: 0, kind: RefusalKind::TooManyOpen, why: why.to_owned() },
+                    );
+                    return false;
+                };
+                Some(connection)
             }
         };
+        let (silence, drift) = (self.silence(), self.front.drift());
+        let contact = Some(Contact { silence, drift });
+        let unreachable_for = if connection.is_some() { silence } else { Span::ZERO };
+        let input = self.count_buffers(&caller);
         let who = proved_label(&caller, &who);
         let session = self.front.open_client_session(&caller, self.clone(), who, unreachable_for);
-        let _ = self.greeted.set(Greeted { caller, session, silence, version, _connected: connected });
+        let _ = self.greeted.set(Greeted {
+            caller,
+            session,
+            silence,
+            version,
+            input,
+            _connected: connected,
+            _connection: connection,
+        });
         self.say(&ToClient::Welcome { version, site: self.front.site().clone(), time: now(), contact });
         true
     }

@@ -25,8 +25,9 @@ pub(super) fn event(tag: Tag, event: &AcquireEvent) -> ToClient {
             let kind = match error {
                 NotGranted::Denied(_) => RefusalKind::Denied,
                 NotGranted::Permits(_) => RefusalKind::Permits,
+                NotGranted::Limit(_) => RefusalKind::TooManyOpen,
                 NotGranted::Refused(refusal) => kind_of_refusal(*refusal),
-                NotGranted::Busy | NotGranted::TimedOut => RefusalKind::Other,
+                NotGranted::Busy | NotGranted::TimedOut | NotGranted::Unaudited(_) => RefusalKind::Other,
             };
             ToClient::Refused { tag, kind, why: error.to_string() }
         }

@@ -18,12 +18,13 @@ use meshlock_system::{ProcessOwner, ProcessTree, now};
 use meshlock_tls::TlsError;
 use meshlock_wire::clients::RefusalKind;
 
+use super::accept::{ConnectionSlot, Connections};
 use super::connected_client::{ConnectedClient, Greeted};
 use super::guarded::until_gone;
 use super::keep_alive::KeepAlives;
 use crate::channel::ClosedBy;
 use crate::gate::{Caller, CallerOrigin, Connected};
-use crate::pending::PendingSlot;
+use crate::pending::{Evicted, PendingSlot};
 
 /// How long a client over a network may take in total to identify itself.
 const GREET_WITHIN: Span = Span::from_millis(5000);
@@ -41,7 +42,35 @@ pub(super) enum Door {
         _counted: Option<Connected>,
     },
     /// Over a network. The session ends after this much silence.
-    Network { address: SocketAddr, silence: Span, slot: Mutex<Option<PendingSlot>> },
+    Network { address: SocketAddr, silence: Span, newcomer: Newcomer },
+}
+
+/// The place of a client over a network until it has identified itself.
+pub(super) struct Newcomer {
+    place: Mutex<Option<PendingSlot>>,
+    evicted: Option<Evicted>,
+    /// Where it is counted then.
+    connections: Arc<Connections>,
+}
+
+impl Newcomer {
+    pub(super) fn new(place: PendingSlot, connections: Arc<Connections>) -> Self {
+        let evicted = Some(place.evicted());
+        Newcomer { place: Mutex::new(Some(place)), evicted, connections }
+    }
+
+    /// A client of a test, which nobody else can crowd out.
+    #[cfg(test)]
+    pub(super) fn alone() -> Self {
+        Newcomer { place: Mutex::default(), evicted: None, connections: Connections::new(|_| {}) }
+    }
+
+    /// Counts a client that has identified itself, unless too many are connected. Its place is free for another.
+    pub(super) fn settle(&self) -> Option<ConnectionSlot> {
+        let connection = self.connections.enter_from_network()?;
+        drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
+        Some(connection)
+    }
 }
 
 /// How a connection ended.
@@ -92,6 +121,17 @@ impl ConnectedClient {
             }
             Door::Local { .. } | Door::Network { .. } => Some(self.relies_for()),
         }
+    }
+
+    /// Waits until a client that has not identified itself must make room for another one.
+    pub(super) async fn until_evicted(&self) {
+        if let Door::Network { newcomer: Newcomer { evicted: Some(evicted), .. }, .. } = &self.door {
+            evicted.notified().await;
+            if self.greeted.get().is_none() {
+                return;
+            }
+        }
+        std::future::pending::<()>().await;
     }
 
     /// Determines from the end of the connection whether the client has gone.

@@ -1,30 +1,31 @@
-//! How often a client's acquisition takes the node's lock. The client and its connection run on the test's thread, so that nothing else
-//! is counted.
+//! What a client's connection costs the node: how often an acquisition takes the node's lock, and what a client may send and keep. The
+//! client and its connection run on the test's thread, so that nothing else is counted.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use meshlock_cluster::access::{Access, Principal, RuleText, Verb};
 use meshlock_cluster::node::Config;
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::Span;
 use meshlock_system::ProcessOwner;
-use meshlock_testing::{async_test, in_time};
+use meshlock_testing::{async_test, eventually_async, in_time};
 use meshlock_wire::clients::{RefusalKind, ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
 use super::connected_client::ConnectedClient;
-use super::presence::Door;
+use super::presence::{Door, Newcomer};
 use crate::channel::{Channel, Stream};
 use crate::engine::{Engine, NodeSetup, locks_taken};
 use crate::front::Front;
-use crate::gate::Policy;
+use crate::gate::{Audit, Each, Gate, Policy};
+use crate::meter::SessionEnd;
 
 /// Starts a cluster of one site and waits until it can grant locks.
-async fn ready() -> (Engine, Front) {
+async fn ready(gate: Gate) -> (Engine, Front) {
     let site: meshlock_cluster::names::SiteName = "a".parse().unwrap();
     let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
-    let front = Front::new(engine.clone(), std::sync::Arc::default());
+    let front = Front::new(engine.clone(), std::sync::Arc::new(gate));
     in_time("the node can grant locks", front.until_ready()).await;
     (engine, front)
 }
@@ -66,7 +67,7 @@ async fn locks_for_an_acquisition(
     here: Stream,
     there: impl AsyncRead + AsyncWrite + Unpin,
 ) -> u64 {
-    let (_engine, front) = ready().await;
+    let (_engine, front) = ready(Gate::default()).await;
     let talk = tokio::spawn(ConnectedClient::talk(front, Channel::new(here, None), door));
     let mut client = TestClient { stream: there, bytes: Vec::new() };
     client.send(&ToNode::Hello { version: VERSIONS.1, who: "a test".parse().unwrap() }).await;
@@ -97,7 +98,7 @@ fn an_acquisition_over_a_unix_socket_takes_the_nodes_lock_once() {
 #[test]
 fn another_user_has_the_rights_that_rules_give_it_and_is_shown_by_its_number() {
     async_test(async {
-        let (_engine, front) = ready().await;
+        let (_engine, front) = ready(Gate::default()).await;
         let verbs = vec![Verb::Acquire, Verb::Watch];
         let rule = RuleText { principal: "uid:4321".to_owned(), locks: "jobs".to_owned(), verbs };
         front.set_policy(Policy { access: Access::new(&[rule]).unwrap(), ..Policy::default() });
@@ -137,7 +138,7 @@ fn an_acquisition_over_tcp_takes_the_nodes_lock_once() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let there = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (here, address) = listener.accept().await.unwrap();
-        let door = Door::Network { address, silence: Span::from_millis(60_000), slot: Mutex::new(None) };
+        let door = Door::Network { address, silence: Span::from_millis(60_000), newcomer: Newcomer::alone() };
         assert_eq!(locks_for_an_acquisition(door, Stream::Tcp(here), there).await, 1);
     });
 }
@@ -145,7 +146,7 @@ fn an_acquisition_over_tcp_takes_the_nodes_lock_once() {
 #[test]
 fn a_client_that_has_promised_to_stay_in_touch_loses_what_it_holds_when_it_is_silent() {
     async_test(async {
-        let (_engine, front) = ready().await;
+        let (_engine, front) = ready(Gate::default()).await;
         let mut clients = Vec::new();
         for promises in [true, false] {
             let (here, there) = UnixStream::pair().unwrap();
@@ -167,5 +168,136 @@ fn a_client_that_has_promised_to_stay_in_touch_loses_what_it_holds_when_it_is_si
         assert!(matches!(clients[0].next().await, ToClient::Granted { tag: 1, .. }));
         // It says nothing more, as if it was stopped. The other one has not promised to say anything.
         assert!(matches!(clients[1].next().await, ToClient::Granted { tag: 1, .. }));
+    });
+}
+
+/// A client over TCP at a node whose rules give `local` these rights.
+struct Served {
+    client: TestClient<TcpStream>,
+    talk: tokio::task::JoinHandle<()>,
+    front: Front,
+    _engine: Engine,
+}
+
+async fn served(verbs: &[Verb], each: Each) -> Served {
+    let rule = RuleText { principal: "local".to_owned(), locks: "*".to_owned(), verbs: verbs.to_vec() };
+    let policy = Policy { access: Access::new(&[rule]).unwrap(), ..Policy::default() };
+    let (engine, front) = ready(Gate::new(policy, each, Audit::default())).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (here, address) = listener.accept().await.unwrap();
+    let door = Door::Network { address, silence: Span::from_millis(60_000), newcomer: Newcomer::alone() };
+    let channel = Channel::new(Stream::Tcp(here), None);
+    let talk = tokio::spawn(ConnectedClient::talk(front.clone(), channel, door));
+    let mut client = TestClient { stream, bytes: Vec::new() };
+    client.send(&ToNode::Hello { version: VERSIONS.1, who: "a test".parse().unwrap() }).await;
+    Served { client, talk, front, _engine: engine }
+}
+
+fn acquire(tag: u64, lock: &str) -> ToNode {
+    ToNode::Acquire { tag, lock: lock.parse().unwrap(), wait: Wait::Forever, permits: None }
+}
+
+#[test]
+fn a_client_without_any_right_is_told_so_at_its_greeting() {
+    async_test(async {
+        let mut served = served(&[], Each::default()).await;
+        let ToClient::Refused { tag: 0, kind, why } = served.client.next().await else {
+            panic!("it is let in")
+        };
+        assert_eq!(kind, RefusalKind::Denied);
+        assert!(why.starts_with("'local' may not acquire: no [[access]] rule"), "{why}");
+        in_time("the connection is closed", served.talk).await.unwrap();
+    });
+}
+
+#[test]
+fn a_client_that_may_not_change_the_rules_sends_short_messages_only() {
+    async_test(async {
+        let mut served = served(&[Verb::Acquire, Verb::Watch, Verb::Break], Each::default()).await;
+        assert!(matches!(served.client.next().await, ToClient::Welcome { .. }));
+        let begun = [&100_000_u32.to_le_bytes()[..], &[0; 60]].concat();
+        served.client.stream.write_all(&begun).await.unwrap();
+        let ToClient::Refused { tag: 0, why, .. } = served.client.next().await else {
+            panic!("it may go on")
+        };
+        assert!(why.starts_with("a message of 100000 bytes; at most 4096 are allowed"), "{why}");
+    });
+}
+
+#[test]
+fn what_a_client_has_sent_of_a_message_counts_and_has_a_limit() {
+    async_test(async {
+        let (each, part) = (Each { buffered_bytes: 100_000, ..Each::default() }, vec![0; 60_000]);
+        let mut served = served(&[Verb::Acquire, Verb::Admin], each).await;
+        assert!(matches!(served.client.next().await, ToClient::Welcome { .. }));
+        served.client.stream.write_all(&[&1_000_000_u32.to_le_bytes()[..], &part].concat()).await.unwrap();
+        let counted = || served.front.buffered_bytes() == 60_004;
+        eventually_async("it is counted", tokio::time::sleep, counted).await;
+        served.client.stream.write_all(&part).await.unwrap();
+        let ToClient::Refused { tag: 0, why, .. } = served.client.next().await else {
+            panic!("it may go on")
+        };
+        assert!(why.starts_with("this site keeps 100000 bytes for 'local', the limit"), "{why}");
+        drop(served.client);
+        let counted = || served.front.buffered_bytes() == 0;
+        eventually_async("it counts no more", tokio::time::sleep, counted).await;
+    });
+}
+
+#[test]
+fn answers_that_a_client_does_not_read_count_and_have_a_limit() {
+    async_test(async {
+        let each = Each { buffered_bytes: 1 << 20, ..Each::default() };
+        let mut served = served(&[Verb::Watch], each).await;
+        assert!(matches!(served.client.next().await, ToClient::Welcome { .. }));
+        // As many questions as it takes: their answers first fill the system's buffers.
+        let mut questions = Vec::new();
+        (1..2000).for_each(|tag| put_to_node(&ToNode::Status { tag }, &mut questions));
+        let ends = || served.front.node().readings().session_ends(SessionEnd::CutOff);
+        let asking = async { while served.client.stream.write_all(&questions).await.is_ok() {} };
+        let what = "a client that reads nothing is cut off";
+        tokio::select! {
+            () = eventually_async(what, tokio::time::sleep, || ends() == 1) => {}
+            () = async { asking.await; std::future::pending().await } => {}
+        }
+        let counted = || served.front.buffered_bytes() == 0;
+        eventually_async("nothing is kept for it", tokio::time::sleep, counted).await;
+    });
+}
+
+#[test]
+fn locks_and_waiters_of_a_client_are_limited() {
+    async_test(async {
+        let each = Each { locks: 3, waiters: 1, ..Each::default() };
+        let mut served = served(&[Verb::Acquire], each).await;
+        assert!(matches!(served.client.next().await, ToClient::Welcome { .. }));
+        for (tag, lock, refused) in [
+            (1, "a", None),
+            (3, "a", Some("'local' waits 1 times for 'a', the limit for one client")),
+            (4, "b", None),
+            (5, "c", Some("'local' holds 3 locks or waits for them, the limit for one client")),
+        ] {
+            served.client.send(&acquire(tag, lock)).await;
+            match (served.client.next().await, refused) {
+                (ToClient::Granted { tag: of, .. }, None) => assert_eq!(of, tag),
+                (ToClient::Refused { tag: of, kind, why }, Some(expected)) => {
+                    assert_eq!((of, kind), (tag, RefusalKind::TooManyOpen));
+                    assert!(why.starts_with(expected), "{why}");
+                }
+                (other, _) => panic!("{other:?}"),
+            }
+            if tag == 1 {
+                // One that waits.
+                served.client.send(&acquire(2, "a")).await;
+            }
+        }
+        served.client.send(&ToNode::Release(4)).await;
+        assert!(matches!(served.client.next().await, ToClient::Released(4)));
+        served.client.send(&acquire(6, "c")).await;
+        assert!(
+            matches!(served.client.next().await, ToClient::Granted { tag: 6, .. }),
+            "what was given back"
+        );
     });
 }

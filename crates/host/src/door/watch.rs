@@ -14,7 +14,8 @@ use super::asked::OpenRequest;
 use super::connected_client::{ConnectedClient, Greeted};
 use super::convert;
 use crate::engine::Listener;
-use crate::front::Front;
+use crate::front::{Front, NotWatched};
+use crate::gate::WatchUse;
 
 /// Maximum number of bytes that wait for a watching client before it loses lines.
 const MAX_WAITING: usize = 1 << 20;
@@ -35,6 +36,8 @@ pub(super) struct ClientWatch {
     untold: AtomicU64,
     /// The calendar time at which the node's clock showed zero.
     origin: AtomicU64,
+    /// Counts the watch towards the client's limit, until it ends.
+    counted: OnceLock<Option<WatchUse>>,
 }
 
 impl ConnectedClient {
@@ -49,16 +52,24 @@ impl ConnectedClient {
             return;
         }
         let (request, untold, origin) = (OnceLock::new(), AtomicU64::new(0), AtomicU64::new(0));
-        let watching = Arc::new(ClientWatch { client: self.clone(), tag, request, untold, origin });
+        let counted = OnceLock::new();
+        let watching = Arc::new(ClientWatch { client: self.clone(), tag, request, untold, origin, counted });
         self.watches.store(true, Ordering::Relaxed);
         self.keep(tag, OpenRequest::Watch(watching.clone()));
         let watched = self.front.watch(&by.caller, watching.clone(), |request| {
             let _ = watching.request.set(request);
             TraceWatch { session: by.session, request, pattern, states }
         });
-        if let Err(denied) = watched {
-            self.forget(tag);
-            self.refuse(tag, RefusalKind::Denied, denied);
+        match watched {
+            Ok(counted) => drop(watching.counted.set(counted)),
+            Err(error) => {
+                self.forget(tag);
+                let kind = match error {
+                    NotWatched::Denied(_) => RefusalKind::Denied,
+                    NotWatched::Limit(_) => RefusalKind::TooManyOpen,
+                };
+                self.refuse(tag, kind, error);
+            }
         }
     }
 

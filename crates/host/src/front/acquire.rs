@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::permits::{PermitsError, agree_on_permits, permits_of};
 use super::{Admitted, Front, Inner};
 use crate::engine::{Listener, Locked};
-use crate::gate::AuditEvent;
+use crate::gate::{AuditEvent, LockUse, TooMany, Unaudited};
 
 /// How long an acquisition with [`Wait::Try`] waits for the cluster to agree on a lock's permits.
 pub(super) const TRY_WITHIN: Duration = Duration::from_secs(2);
@@ -76,6 +76,12 @@ pub enum NotGranted {
     Denied(#[from] Denied),
     #[error(transparent)]
     Permits(#[from] PermitsError),
+    /// The caller has reached one of its limits.
+    #[error(transparent)]
+    Limit(#[from] TooMany),
+    /// The audit log is required and cannot be written.
+    #[error(transparent)]
+    Unaudited(#[from] Unaudited),
     #[error(transparent)]
     Refused(#[from] RequestRefusal),
 }
@@ -141,6 +147,8 @@ pub struct Acquisition<O> {
     closed: AtomicBool,
     /// Stops the agreement on permits that precedes the request, if there is one.
     agreeing: OnceLock<AbortHandle>,
+    /// Counts the lock towards the caller's limits, until the acquisition has ended.
+    counted: Mutex<Option<LockUse>>,
     observer: O,
 }
 
@@ -175,6 +183,7 @@ impl Front {
             session: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             agreeing: OnceLock::new(),
+            counted: Mutex::default(),
             observer,
         })
     }
@@ -183,9 +192,16 @@ impl Front {
 impl<O: Observer> Acquisition<O> {
     /// Asks for the lock. Must be called once.
     pub fn start(self: &Arc<Self>, owner: Owner, wanted: AcquireParams) {
-        let Inner { node, .. } = &*self.front.0;
+        let Inner { node, gate, .. } = &*self.front.0;
         if let Err(denied) = self.front.check(&self.caller, Verb::Acquire, &self.lock) {
             return self.end(Ended::NotGranted(denied.into()));
+        }
+        if let Err(unaudited) = self.front.audit().check() {
+            return self.end(Ended::NotGranted(unaudited.into()));
+        }
+        match gate.use_lock(&self.caller, &self.lock) {
+            Ok(counted) => *self.counted() = counted,
+            Err(limit) => return self.end(Ended::NotGranted(limit.into())),
         }
         if let Err((permits, owner, wanted)) = node.with(|node| self.ask(node, owner, wanted)) {
             self.agree_first(permits, owner, wanted);
@@ -384,9 +400,24 @@ impl<O: Observer> Acquisition<O> {
             return;
         }
         *state = next;
+        self.count(event);
         self.observer.on_event(self, event);
         drop(state);
         self.changed.notify_waiters();
+    }
+
+    /// Counts less towards the caller's limits, if an event says so.
+    fn count(&self, event: &AcquireEvent) {
+        let mut counted = self.counted();
+        match event {
+            AcquireEvent::Granted(_) => counted.iter_mut().for_each(LockUse::on_granted),
+            AcquireEvent::Lost { .. } => {}
+            AcquireEvent::Ended(_) => *counted = None,
+        }
+    }
+
+    fn counted(&self) -> MutexGuard<'_, Option<LockUse>> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether another thread could read the state now.

@@ -27,14 +27,14 @@ use meshlock_cluster::time::Span;
 
 use super::engine::{Handle, Listener};
 use super::gate::{
-    Audit, AuditEvent, Caller, CallerOrigin, Connected, Gate, Policy, RequestId, RequestKind, TooFast,
-    TooManyConnections,
+    Audit, AuditEvent, Buffered, Caller, CallerOrigin, Connected, Gate, Policy, RequestId, RequestKind,
+    TooFast, TooMany, TooManyConnections, WatchUse,
 };
 pub use acquire::{
     AcquireEvent, AcquireParams, AcquireState, Acquisition, Ended, LockGrant, NotGranted, Observer, Owner,
 };
 pub use permits::PermitsError;
-pub use questions::{BrokenLock, NotAnswered, QueueReader};
+pub use questions::{BrokenLock, NotAnswered, NotWatched, QueueReader};
 
 /// The single admission path of a node. Clones refer to the same node and the same rules.
 #[derive(Clone)]
@@ -44,6 +44,17 @@ struct Inner {
     node: Handle,
     gate: Arc<Gate>,
     site: SiteName,
+}
+
+/// Why a client may not keep a connection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotWelcome {
+    #[error(transparent)]
+    TooFast(#[from] TooFast),
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    #[error(transparent)]
+    Connections(#[from] TooManyConnections),
 }
 
 /// A caller whose request was counted and is within its rate limit. Only a [`Front`] creates one.
@@ -110,15 +121,34 @@ impl Front {
 
     /// Admits a client that keeps a connection: it is limited by the number of its connections, and each of its requests by
     /// [`admit_again`](Front::admit_again).
-    pub(crate) fn greet(&self, caller: Caller) -> Result<(Admitted, Option<Connected>), TooManyConnections> {
+    ///
+    /// A client that has no right at all is refused here, and not only when it asks for something: a connection costs something, too.
+    pub(crate) fn greet(&self, caller: Caller) -> Result<(Admitted, Option<Connected>), NotWelcome> {
         let counts = matches!(caller.origin, CallerOrigin::Network(_));
+        let caller = self.admit(caller, RequestKind::Ask)?;
+        self.check_any_right(&caller, Verb::Acquire)?;
         let connected = counts.then(|| self.connect(&caller.principal)).transpose()?;
-        Ok((Admitted(caller), connected))
+        Ok((caller, connected))
     }
 
     /// Counts a connection of `principal`, until what is returned is dropped.
     pub fn connect(&self, principal: &Principal) -> Result<Connected, TooManyConnections> {
         self.0.gate.connect(principal)
+    }
+
+    /// Returns a buffer for what the caller sends and is sent, which counts towards its limit.
+    pub fn buffer(&self, caller: &Admitted) -> Buffered {
+        self.0.gate.buffer(&caller.principal)
+    }
+
+    /// Returns the number of bytes that this site keeps for all of its clients.
+    pub fn buffered_bytes(&self) -> usize {
+        self.0.gate.buffered_bytes()
+    }
+
+    /// Counts an open watch of the caller, until what is returned is dropped; `None` if no limit applies to it.
+    pub fn count_watch(&self, caller: &Admitted) -> Result<Option<WatchUse>, TooMany> {
+        self.0.gate.use_watch(caller)
     }
 
     /// Returns whose token this is, if this site knows it.

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::permits::permits_of;
 use super::{Admitted, Front};
 use crate::engine::Listener;
-use crate::gate::AuditEvent;
+use crate::gate::{AuditEvent, TooMany, WatchUse};
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +25,15 @@ pub enum NotAnswered {
     Refused(String),
     #[error("the node is stopping; ask another site")]
     Stopping,
+}
+
+/// Why the node cannot be watched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotWatched {
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    #[error(transparent)]
+    Limit(#[from] TooMany),
 }
 
 /// The result of breaking a lock.
@@ -113,6 +122,7 @@ impl Front {
     /// Breaks a lock: takes it away from all its holders.
     pub async fn break_lock(&self, caller: &Admitted, lock: LockName) -> Result<BrokenLock, NotAnswered> {
         self.check(caller, Verb::Break, &lock)?;
+        self.check_audit()?;
         let answer = self.question(|request| ClientCall::Break { request, lock: lock.clone() }).await?;
         let ClientAnswer::Broken { cut_off, missing, .. } = answer else { return Err(unexpected(&answer)) };
         let fences = cut_off.iter().map(|cut_off| cut_off.fence.value()).collect();
@@ -123,6 +133,7 @@ impl Front {
     /// Sets the cluster's rules. Returns the epoch of the view in which they take effect.
     pub async fn set_rules(&self, caller: &Admitted, rules: RulesText) -> Result<Epoch, NotAnswered> {
         self.check_rules_change(caller)?;
+        self.check_audit()?;
         let answer = self.question(|request| ClientCall::SetRules { request, rules }).await?;
         let ClientAnswer::RulesSet { epoch, .. } = answer else { return Err(unexpected(&answer)) };
         self.audit().note(caller, None, AuditEvent::SetRules { epoch: epoch.number() });
@@ -132,6 +143,7 @@ impl Front {
     /// Tells a site to leave the cluster. Returns whether the site has received that.
     pub(crate) async fn remove_site(&self, caller: &Admitted, site: SiteName) -> Result<bool, NotAnswered> {
         self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
+        self.check_audit()?;
         self.audit().note(caller, None, AuditEvent::Removed { site: Some(site.clone()) });
         let answer = self.question(|request| ClientCall::Remove { request, site }).await?;
         if let ClientAnswer::Leaves { leaves, .. } = answer { Ok(leaves) } else { Err(unexpected(&answer)) }
@@ -159,20 +171,28 @@ impl Front {
     }
 
     /// Reports every step of the locks that match a pattern, or of all locks, to `listener`, until the session ends or the client cancels
-    /// the watch.
+    /// the watch. It counts towards the caller's limit until what is returned is dropped.
     pub fn watch(
         &self,
         caller: &Admitted,
         listener: Arc<dyn Listener>,
         watch: impl FnOnce(Request) -> TraceWatch,
-    ) -> Result<Request, Denied> {
+    ) -> Result<Option<WatchUse>, NotWatched> {
         self.check_subject(caller, Verb::Watch, Subject::Cluster)?;
-        Ok(self.node().with(|node| node.ask(listener, |request| ClientCall::Watch(watch(request)))))
+        let counted = self.count_watch(caller)?;
+        self.node().with(|node| node.ask(listener, |request| ClientCall::Watch(watch(request))));
+        Ok(counted)
     }
 
     /// Ends a watch. Its listener is told that it is cancelled.
     pub(crate) fn end_watch(&self, request: Request) {
         self.node().with(|node| node.call(ClientCall::Cancel(request)));
+    }
+
+    /// Checks whether something may be changed: if the audit log is required, it must be possible to write it. A site may leave all the
+    /// same.
+    fn check_audit(&self) -> Result<(), NotAnswered> {
+        self.audit().check().map_err(|error| NotAnswered::Refused(error.to_string()))
     }
 
     /// Asks the node and waits for the single answer.

@@ -15,7 +15,7 @@ use super::acquire::TRY_WITHIN;
 use super::permits::agree_on_permits;
 use super::*;
 use crate::engine::{self, Engine, NodeSetup};
-use crate::gate::{Audit, AuditTarget, Each, Policy};
+use crate::gate::{Audit, AuditFile, AuditTarget, Each, Policy, WhenUnwritable};
 
 /// A listener of sessions that needs no answers.
 struct NoAnswers;
@@ -251,7 +251,7 @@ fn an_agreement_on_permits_takes_no_longer_than_its_acquisition_may_wait() {
 fn the_audit_log_has_one_line_for_each_granted_or_denied_acquisition_and_each_ended_session() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("audit.jsonl");
-    let audit = Audit::open(&AuditTarget::File(path.clone())).unwrap();
+    let audit = Audit::open(&AuditTarget::File(AuditFile::new(&path))).unwrap();
     let (_engine, front) = ready(policy(&[("ci", "deploy/*", &[Verb::Acquire])]), audit);
     let ci = admitted(&front, "ci");
     let held = acquire(&front, &ci, params("deploy/web", Wait::Forever, None));
@@ -354,5 +354,26 @@ fn a_site_that_has_left_refuses_acquisitions() {
         front.leave(&me).await.unwrap();
         let refused = acquire(&front, &me, params("a", Wait::Forever, None));
         assert!(matches!(not_granted(decided(&refused)), NotGranted::Refused(_)));
+    });
+}
+
+#[test]
+fn nothing_is_granted_or_changed_while_a_required_audit_log_cannot_be_written() {
+    async_test(async {
+        let when_unwritable = WhenUnwritable::Refuse;
+        // A disk that is full.
+        let file = AuditFile { when_unwritable, ..AuditFile::new("/dev/full") };
+        let (_engine, front) = ready(Policy::default(), Audit::open(&AuditTarget::File(file)).unwrap());
+        let me = front.in_process();
+        let ask = || front.acquire(&me, own(), params("a", Wait::Forever, None), ()).state();
+        assert!(matches!(ask(), AcquireState::Held(_)), "its line is kept until it can be written");
+        front.audit().flush();
+        let AcquireState::Ended(Ended::NotGranted(NotGranted::Unaudited(error))) = ask() else {
+            panic!("it is granted")
+        };
+        assert!(error.to_string().starts_with("this site does nothing without its audit log"), "{error}");
+        let broken = in_time("an answer", front.break_lock(&me, "a".parse().unwrap())).await;
+        assert!(matches!(broken, Err(NotAnswered::Refused(_))), "{broken:?}");
+        assert_eq!(front.audit().lost(), 0);
     });
 }

@@ -2,24 +2,28 @@
 //! replaces them, limits the rate and the connections of each caller, and writes the audit log.
 
 mod audit;
+mod buffered;
 #[cfg(test)]
 mod tests;
+mod usage;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 pub(crate) use audit::AuditEvent;
-pub use audit::{Audit, AuditTarget};
-use meshlock_cluster::access::{Access, Bucket, Denied, Pace, Principal, Subject, Tokens, Verb};
+pub use audit::{Audit, AuditFile, AuditTarget, Unaudited, WhenUnwritable};
+pub use buffered::Buffered;
+use buffered::BufferedTotal;
+use meshlock_cluster::access::{Access, Denied, Principal, Subject, Tokens, Verb};
 use meshlock_cluster::names::LockName;
-use meshlock_cluster::time::{Span, Time};
+use meshlock_cluster::time::Span;
 use meshlock_system::now;
 use ring::rand::{SecureRandom, SystemRandom};
-
-/// Number of principals to remember before idle ones are forgotten.
-const MAX_PRINCIPALS: usize = 1024;
+pub(crate) use usage::LockUse;
+pub use usage::{Each, TooMany, WatchUse};
+use usage::{Payer, Usage};
 
 /// Minimum interval between audit lines about a principal that exceeds its rate limit.
 const COMPLAIN_EVERY: Span = Span::from_millis(1000);
@@ -32,6 +36,9 @@ const COST_OF_DENIAL: u32 = 20;
 pub enum RequestKind {
     /// Any request but those below.
     Ask,
+    /// Asking whether the site is alive or ready, which needs no right. A flood of other requests without credentials does not make a site look
+    /// dead.
+    Probe,
     /// Keeping a session or a lease.
     Renew,
     /// Giving something back: releasing a lock, no longer waiting for one, ending a session. It counts like any request, but it is never
@@ -45,20 +52,6 @@ pub enum RequestKind {
 pub struct Policy {
     pub access: Access,
     pub tokens: Tokens,
-}
-
-/// Limits of one principal, over all APIs together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Each {
-    /// Maximum number of connections over a network.
-    pub connections: usize,
-    pub pace: Pace,
-}
-
-impl Default for Each {
-    fn default() -> Self {
-        Each { connections: 2048, pace: Pace { rate: 5000, burst: 10_000 } }
-    }
 }
 
 /// How a request reached the node.
@@ -122,7 +115,7 @@ pub struct Caller {
 
 impl Caller {
     /// Whether rules and limits apply to this caller.
-    fn is_bound_by_rules(&self) -> bool {
+    pub(crate) fn is_bound_by_rules(&self) -> bool {
         match self.origin {
             CallerOrigin::Network(_) => true,
             CallerOrigin::Socket { .. } => self.principal != Principal::Local,
@@ -157,18 +150,9 @@ pub struct TooManyConnections {
 pub struct Gate {
     policy: RwLock<Arc<Policy>>,
     each: Each,
-    usage: Mutex<BTreeMap<Principal, PrincipalUsage>>,
+    usage: Mutex<Usage>,
+    buffered: Arc<BufferedTotal>,
     audit: Audit,
-}
-
-/// What one principal uses of its limits.
-#[derive(Clone, Copy, Debug)]
-struct PrincipalUsage {
-    connections: usize,
-    asks: Bucket,
-    renewals: Bucket,
-    /// When the audit log last noted that it exceeds its rate limit.
-    complained: Option<Time>,
 }
 
 /// A counted connection. It is counted until this is dropped.
@@ -187,7 +171,7 @@ impl Connected {
 
 impl Drop for Connected {
     fn drop(&mut self) {
-        if let Some(used) = self.gate.usage().get_mut(&self.principal) {
+        if let Some(used) = self.gate.usage().known(&self.principal) {
             used.connections = used.connections.saturating_sub(1);
         }
     }
@@ -196,7 +180,20 @@ impl Drop for Connected {
 impl Gate {
     /// Creates a gate with these rules, limits and audit log.
     pub fn new(policy: Policy, each: Each, audit: Audit) -> Self {
-        Gate { policy: RwLock::new(Arc::new(policy)), each, usage: Mutex::default(), audit }
+        let (policy, usage, buffered) = (RwLock::new(Arc::new(policy)), Mutex::default(), Arc::default());
+        Gate { policy, each, usage, buffered, audit }
+    }
+
+    /// Sets how many bytes the site may keep for all of its clients.
+    #[must_use]
+    pub fn with_buffered_bytes(mut self, max: usize) -> Self {
+        self.buffered = Arc::new(BufferedTotal { max, ..BufferedTotal::default() });
+        self
+    }
+
+    /// Returns the number of bytes that the site keeps for all of its clients.
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffered.bytes.load(Ordering::Relaxed)
     }
 
     /// Replaces the rules and tokens. Locks that were granted before are kept.
@@ -228,7 +225,7 @@ impl Gate {
     ) -> Result<(), Denied> {
         let checked = self.may(caller, verb, subject);
         if let Err(denied) = &checked {
-            self.charge(&caller.principal);
+            self.charge(caller);
             self.audit.note(caller, denied.lock.as_ref(), AuditEvent::Denied { verb });
         }
         checked
@@ -245,14 +242,15 @@ impl Gate {
 
     /// Writes to the audit log that a caller could not be identified.
     pub(crate) fn note_unknown(&self, caller: &Caller) {
-        self.charge(&caller.principal);
+        self.charge(caller);
         self.audit.note(caller, None, AuditEvent::Unknown);
     }
 
     /// Charges a denied request: it costs more than one that was served.
-    fn charge(&self, principal: &Principal) {
+    fn charge(&self, caller: &Caller) {
         let mut usage = self.usage();
-        usage_of(&mut usage, principal, self.each.pace, now()).asks.spend(COST_OF_DENIAL - 1);
+        let used = usage.of(Payer::of(caller), self.each.pace, now());
+        used.bucket(RequestKind::Ask).spend(COST_OF_DENIAL - 1);
     }
 
     /// Counts a request against the caller's rate limit; returns an error if the limit is exceeded.
@@ -262,15 +260,9 @@ impl Gate {
         }
         let (now, pace) = (now(), self.each.pace);
         let mut usage = self.usage();
-        let used = usage_of(&mut usage, &caller.principal, pace, now);
-        let taken = match kind {
-            RequestKind::Ask => used.asks.take(pace, now),
-            RequestKind::Renew => used.renewals.take(pace, now),
-            RequestKind::GiveBack => {
-                let _ = used.asks.take(pace, now);
-                Ok(())
-            }
-        };
+        let used = usage.of(Payer::of(caller), pace, now);
+        let taken = used.bucket(kind).take(pace, now);
+        let taken = if kind == RequestKind::GiveBack { Ok(()) } else { taken };
         let Err(wait) = taken else { return Ok(()) };
         let is_news = used.complained.is_none_or(|last| last + COMPLAIN_EVERY <= now);
         if is_news {
@@ -288,7 +280,7 @@ impl Gate {
     pub(crate) fn connect(self: &Arc<Self>, principal: &Principal) -> Result<Connected, TooManyConnections> {
         let (now, most) = (now(), self.each.connections);
         let mut usage = self.usage();
-        let used = usage_of(&mut usage, principal, self.each.pace, now);
+        let used = usage.of(Payer::Principal(principal.clone()), self.each.pace, now);
         if used.connections >= most {
             return Err(TooManyConnections { principal: principal.clone(), most });
         }
@@ -296,27 +288,58 @@ impl Gate {
         Ok(Connected { gate: self.clone(), principal: principal.clone() })
     }
 
-    fn usage(&self) -> MutexGuard<'_, BTreeMap<Principal, PrincipalUsage>> {
+    /// Counts a lock that the caller asks for; `None` if no limit applies to it.
+    pub(crate) fn use_lock(
+        self: &Arc<Self>,
+        caller: &Caller,
+        lock: &LockName,
+    ) -> Result<Option<LockUse>, TooMany> {
+        if !caller.is_bound_by_rules() {
+            return Ok(None);
+        }
+        let (of, Each { locks, waiters, pace, .. }) = (&caller.principal, self.each);
+        let mut usage = self.usage();
+        let used = usage.of(Payer::Principal(of.clone()), pace, now());
+        if used.locks >= locks {
+            return Err(TooMany::Locks { of: of.clone(), max: locks });
+        }
+        let waiting = used.waiters.get(lock).copied().unwrap_or(0);
+        if waiting >= waiters {
+            return Err(TooMany::Waiters { of: of.clone(), lock: lock.clone(), max: waiters });
+        }
+        used.locks += 1;
+        used.waiters.insert(lock.clone(), waiting + 1);
+        drop(usage);
+        Ok(Some(LockUse::new(self.clone(), of.clone(), lock.clone())))
+    }
+
+    /// Counts a watch of the caller; `None` if no limit applies to it.
+    pub(crate) fn use_watch(self: &Arc<Self>, caller: &Caller) -> Result<Option<WatchUse>, TooMany> {
+        if !caller.is_bound_by_rules() {
+            return Ok(None);
+        }
+        let (of, Each { watches, pace, .. }) = (&caller.principal, self.each);
+        let mut usage = self.usage();
+        let used = usage.of(Payer::Principal(of.clone()), pace, now());
+        if used.watches >= watches {
+            return Err(TooMany::Watches { of: of.clone(), max: watches });
+        }
+        used.watches += 1;
+        drop(usage);
+        Ok(Some(WatchUse::new(self.clone(), of.clone())))
+    }
+
+    /// Returns a buffer for messages of a principal, which counts towards its limit.
+    pub(crate) fn buffer(&self, principal: &Principal) -> Buffered {
+        let mut usage = self.usage();
+        let used = usage.of(Payer::Principal(principal.clone()), self.each.pace, now());
+        let of_principal = (principal.clone(), used.buffered.clone(), self.each.buffered_bytes);
+        Buffered::new(self.buffered.clone(), of_principal)
+    }
+
+    fn usage(&self) -> MutexGuard<'_, Usage> {
         self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns the usage of a principal. If many principals are remembered, idle ones are forgotten first.
-fn usage_of<'a>(
-    usage: &'a mut BTreeMap<Principal, PrincipalUsage>,
-    principal: &Principal,
-    pace: Pace,
-    now: Time,
-) -> &'a mut PrincipalUsage {
-    if usage.len() >= MAX_PRINCIPALS && !usage.contains_key(principal) {
-        let is_quiet = |used: &PrincipalUsage| {
-            used.connections == 0 && [used.asks, used.renewals].iter().all(|of| of.is_full(pace, now))
-        };
-        usage.retain(|_, used| !is_quiet(used));
-    }
-    let full = Bucket::full(pace, now);
-    let fresh = || PrincipalUsage { connections: 0, asks: full, renewals: full, complained: None };
-    usage.entry(principal.clone()).or_insert_with(fresh)
 }
 
 /// Creates a token that cannot be guessed.

@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use meshlock_tls::{TlsError, drain_tls, open_tls, site_of};
 
 use super::super::channel::{Channel, Stream};
+use super::super::pending::TooManyHandshakes;
 use meshlock_cluster::names::SiteName;
 use meshlock_wire::sites::{FrameError, Hello, Versions, greeting, take_greeting};
 use meshlock_wire::sites::{Introduction, IntroductionError};
@@ -47,6 +48,10 @@ pub(super) enum GreetError {
     Silent,
     #[error(transparent)]
     Introduction(#[from] IntroductionError),
+    #[error("too many connections that have not identified themselves: an older one had to make room")]
+    Evicted,
+    #[error(transparent)]
+    Handshakes(#[from] TooManyHandshakes),
 }
 
 /// A connection whose greeting is complete.

@@ -6,16 +6,17 @@ mod greet;
 mod introduction;
 mod peer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-use super::pending::PendingConnections;
+use super::pending::{Evictions, PLACES, PendingConnections, PendingSlot, Port};
 pub(super) use greet::UNACKNOWLEDGED;
 pub use greet::tune;
 use greet::{GREET_WITHIN, GreetError, Greeted, greet, welcome};
@@ -28,10 +29,8 @@ use peer::Current;
 pub(super) use peer::PeerConnection;
 pub use peer::Traffic;
 
-/// Maximum number of connections that have not identified themselves, in total and from one address. All sites of one machine may connect
-/// at once.
-const MAX_PENDING: usize = 256;
-const MAX_PENDING_PER_ADDRESS: usize = 64;
+/// Maximum number of addresses of other sites that are remembered.
+const MAX_KNOWN: usize = 1024;
 
 /// Pause before a site that could not be reached is dialled again: the first one, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -66,6 +65,10 @@ pub(super) struct Net {
     /// Addresses from the installed view.
     learnt: Mutex<BTreeMap<SiteName, String>>,
     peers: Mutex<BTreeMap<SiteName, Arc<PeerConnection>>>,
+    /// Addresses of machines on which other sites run: those of the configuration, and those of sites that were connected. Connections
+    /// from there have places of their own, which strangers cannot take.
+    known: Mutex<BTreeSet<IpAddr>>,
+    pub(super) evictions: Evictions,
 }
 
 impl Net {
@@ -76,8 +79,29 @@ impl Net {
         configured: BTreeMap<SiteName, String>,
         tasks: Handle,
     ) -> Self {
-        let (learnt, peers) = (Mutex::default(), Mutex::default());
-        Net { me, incarnation, security, speaks, tasks, configured, learnt, peers }
+        let (learnt, peers, known) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let evictions = Evictions::default();
+        Net { me, incarnation, security, speaks, tasks, configured, learnt, peers, known, evictions }
+    }
+
+    /// Looks up the configured addresses. Those that cannot be looked up now are learnt when their site is dialled.
+    async fn look_up_sites(self: Arc<Self>) {
+        for address in self.configured.values() {
+            let Ok(Ok(found)) = timeout(GREET_WITHIN, lookup_host(address)).await else { continue };
+            found.for_each(|address| self.know(address.ip()));
+        }
+    }
+
+    /// Remembers that another site runs at this address.
+    fn know(&self, address: IpAddr) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < MAX_KNOWN {
+            known.insert(address.to_canonical());
+        }
+    }
+
+    fn is_known(&self, address: IpAddr) -> bool {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(&address.to_canonical())
     }
 
     /// Returns the traffic with each site that this one has talked to.
@@ -118,28 +142,37 @@ impl Net {
         listener: TcpListener,
         handler: Arc<H>,
     ) {
-        let pending = Arc::new(PendingConnections::new(MAX_PENDING, MAX_PENDING_PER_ADDRESS));
+        let places = || PendingConnections::new(Port::Sites, PLACES, self.evictions.clone());
+        let (of_sites, of_strangers) = (places(), places());
+        self.tasks.spawn(self.clone().look_up_sites());
         loop {
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Probably out of file descriptors: wait until some are free again.
                     tracing::warn!(%error, "cannot accept a connection");
+                    of_strangers.make_room();
                     sleep(BACKOFF.1).await;
                     continue;
                 }
             };
-            let Some(slot) = pending.enter(address.ip()) else {
-                tracing::debug!(%address, "too many connections that have not identified themselves: this one is refused");
-                continue;
-            };
+            let is_known = self.is_known(address.ip());
+            let slot = if is_known { &of_sites } else { &of_strangers }.enter(address.ip());
             let (net, handler) = (self.clone(), handler.clone());
             self.tasks.spawn(async move {
-                let greeted = net.welcome(stream, &*handler).await;
+                let evicted = slot.evicted();
+                let greeted = tokio::select! {
+                    greeted = net.welcome(stream, &slot, &*handler) => greeted,
+                    () = evicted.notified() => Err(GreetError::Evicted),
+                };
                 drop(slot);
                 match greeted {
                     Ok(Some(greeted)) => net.adopt(greeted, false, &handler),
                     Ok(None) => {}
+                    // Many of these may come at once.
+                    Err(error @ (GreetError::Evicted | GreetError::Handshakes(_))) => {
+                        tracing::debug!(%address, %error, "a connection was refused");
+                    }
                     Err(error) => tracing::warn!(%address, %error, "a connection was refused"),
                 }
             });
@@ -149,11 +182,20 @@ impl Net {
     async fn welcome(
         &self,
         stream: TcpStream,
+        slot: &PendingSlot,
         handler: &impl PacketHandler,
     ) -> Result<Option<Greeted>, GreetError> {
-        let tls = self.security.accepting()?;
+        let (tls, address) = (self.security.accepting()?, stream.peer_addr()?.ip());
+        let is_certified = tls.is_some();
+        if is_certified && !self.is_known(address) {
+            slot.turn().await?;
+        }
         let welcome = welcome(stream, tls, (&self.me, self.incarnation, self.speaks), || handler.introduce());
-        timeout(GREET_WITHIN, welcome).await.unwrap_or(Err(GreetError::Silent))
+        let greeted = timeout(GREET_WITHIN, welcome).await.unwrap_or(Err(GreetError::Silent))?;
+        if is_certified {
+            self.know(address);
+        }
+        Ok(greeted)
     }
 
     /// Dials a site whenever something is to be sent to it and there is no connection.
@@ -188,6 +230,7 @@ impl Net {
         };
         let dial = async {
             let stream = TcpStream::connect(&address).await?;
+            self.know(stream.peer_addr()?.ip());
             let hello = Hello { from: self.me.clone(), to: site.clone(), incarnation: self.incarnation };
             greet(stream, self.security.dialling(site)?, hello, self.speaks).await
         };

@@ -1,13 +1,15 @@
 //! Access control: only this machine's own page may ask.
 //!
-//! The socket is bound to loopback, but a page from elsewhere could still reach it from the user's browser, by a name that
-//! resolves to 127.0.0.1 or by a form. So the `Host` must be a loopback name and an `Origin`, where one is sent, the same.
+//! The socket is bound to loopback, but a page from elsewhere could still reach it from the user's browser;
+//! [`meshlock_web`] tells such requests. A page from elsewhere may link to the page itself, which is a file.
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+
+use meshlock_web::{CrossSite, ServedAs};
 
 use super::answer::Failure;
 
@@ -17,9 +19,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'u
 
 /// Accepts requests of this machine's own page only.
 pub(super) async fn check(request: Request<Body>, next: Next) -> Response {
-    if !is_ours(request.headers()) {
-        let why =
-            "this page answers only to itself: open it as http://127.0.0.1 or http://localhost".to_owned();
+    if let Err(foreign) = check_page(&request) {
+        let why = format!("{foreign}; the lab's page is opened as http://127.0.0.1 or http://localhost");
         return Failure::new(StatusCode::FORBIDDEN, why).into_response();
     }
     let mut response = next.run(request).await;
@@ -31,48 +32,45 @@ pub(super) async fn check(request: Request<Body>, next: Next) -> Response {
     response
 }
 
-fn is_ours(headers: &HeaderMap) -> bool {
-    let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
-    let host = text(header::HOST).unwrap_or_default();
-    let origin = text(header::ORIGIN);
-    is_loopback(host) && origin.is_none_or(|origin| origin.strip_prefix("http://") == Some(host))
-}
-
-/// Whether `host`, with or without a port, is a loopback name that nobody else can redirect.
-fn is_loopback(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) => name,
-        _ => host,
-    };
-    matches!(name, "127.0.0.1" | "localhost" | "[::1]")
+/// Checks that no page of another site has made the request. Such a page may link to ours: what the link says is asked for by our page.
+fn check_page(request: &Request<Body>) -> Result<(), CrossSite> {
+    let (uri, headers) = (request.uri(), request.headers());
+    if request.method() == Method::GET && uri.path() == "/" {
+        return ServedAs::Loopback.check_host(uri, headers);
+    }
+    ServedAs::Loopback.check(uri, headers)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn asked(host: &str, origin: Option<&str>) -> bool {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::HOST, HeaderValue::from_str(host).unwrap());
-        if let Some(origin) = origin {
-            headers.insert(header::ORIGIN, HeaderValue::from_str(origin).unwrap());
+    fn is_answered(path: &str, headers: &[(&str, &str)]) -> bool {
+        let mut request = Request::get(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
         }
-        is_ours(&headers)
+        check_page(&request.body(Body::empty()).unwrap()).is_ok()
     }
 
     #[test]
-    fn only_loopback_names_are_answered() {
-        assert!(asked("127.0.0.1:7070", None) && asked("localhost:7070", None) && asked("[::1]:7070", None));
-        for foreign in ["evil.example:7070", "127.0.0.1.evil.example", "localhost.evil.example:80", ""] {
-            assert!(!asked(foreign, None), "{foreign}");
-        }
+    fn only_our_own_page_is_answered() {
+        let host = ("host", "127.0.0.1:7070");
+        assert!(is_answered("/api/run", &[host]));
+        assert!(is_answered("/api/run", &[host, ("origin", "http://127.0.0.1:7070")]));
+        assert!(is_answered("/api/run", &[host, ("sec-fetch-site", "same-origin")]));
+        assert!(!is_answered("/api/run", &[("host", "evil.example:7070")]));
+        assert!(!is_answered("/api/run", &[host, ("origin", "http://evil.example")]));
+        // An image or a script of another page has no origin.
+        assert!(!is_answered("/api/run", &[host, ("sec-fetch-site", "cross-site")]));
     }
 
     #[test]
-    fn a_page_from_elsewhere_is_refused() {
-        assert!(asked("127.0.0.1:7070", Some("http://127.0.0.1:7070")));
-        for foreign in ["http://evil.example", "http://127.0.0.1:7071", "null", "https://127.0.0.1:7070"] {
-            assert!(!asked("127.0.0.1:7070", Some(foreign)), "{foreign}");
-        }
+    fn other_pages_may_link_to_ours() {
+        assert!(is_answered(
+            "/?algorithm=maekawa",
+            &[("host", "localhost:7070"), ("sec-fetch-site", "cross-site")]
+        ));
+        assert!(!is_answered("/", &[("host", "evil.example:7070"), ("sec-fetch-site", "none")]));
     }
 }

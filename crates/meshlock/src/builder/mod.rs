@@ -1,5 +1,6 @@
 //! The description of a site of a cluster in code: everything that a configuration file can contain.
 
+mod audit;
 mod doors;
 mod resolve;
 
@@ -15,12 +16,13 @@ use meshlock_host::gate::{Audit as AuditLog, Gate};
 use meshlock_host::{Engine, NodeSetup, listen};
 use meshlock_tls::Security;
 
-use crate::config::{AccessRule, AccessToken, Audit, Lease, Limits, Rule};
+use crate::config::{AccessRule, AccessToken, Lease, Limits, Rule};
 use crate::error::StartError;
 use crate::join;
 use crate::node::Node;
 use crate::tls::Tls;
 
+use audit::AuditSettings;
 pub(crate) use doors::OpenDoors;
 use doors::{OwnSocket, serve};
 use resolve::Resolved;
@@ -70,7 +72,7 @@ pub struct NodeBuilder {
     rules: Vec<(String, Rule)>,
     access: Vec<AccessRule>,
     tokens: Vec<AccessToken>,
-    audit: Audit,
+    audit: AuditSettings,
     limits: Limits,
     wire_versions: Option<u16>,
 }
@@ -335,18 +337,6 @@ impl NodeBuilder {
         self
     }
 
-    /// Sets where the audit log goes.
-    ///
-    /// ```
-    /// use meshlock::config::Audit;
-    ///
-    /// let builder = meshlock::Node::builder().audit(Audit::File("/var/log/meshlock/audit.jsonl".into()));
-    /// ```
-    pub fn audit(mut self, audit: Audit) -> Self {
-        self.audit = audit;
-        self
-    }
-
     /// Sets the limits of clients.
     ///
     /// ```
@@ -400,9 +390,11 @@ impl NodeBuilder {
     /// Returns all settings as text, for tests.
     #[doc(hidden)]
     pub fn describe(&self) -> Result<String, StartError> {
-        let (limits, mode) = (self.limits.clone(), self.mode_of_socket());
+        let (limits, audit, mode) = (self.limits.clone(), self.audit.target(), self.mode_of_socket());
         let Resolved { config, listen, addresses, clients, session_ttl, .. } = self.clone().resolve()?;
-        Ok(format!("{config:?} {listen:?} {addresses:?} {clients:?} {session_ttl:?} {limits:?} {mode:o}"))
+        Ok(format!(
+            "{config:?} {listen:?} {addresses:?} {clients:?} {session_ttl:?} {limits:?} {audit:?} {mode:o}"
+        ))
     }
 
     /// Returns the names of the site and of the cluster, after checking all settings.
@@ -441,7 +433,7 @@ impl NodeBuilder {
         let (data, api) = (self.data.clone(), self.api.clone());
         let mode = self.mode_of_socket();
         let socket = self.socket.clone().map(|path| OwnSocket { path, mode });
-        let (limits, audit) = (self.limits.clone(), self.audit.clone().target());
+        let (limits, audit) = (self.limits.clone(), self.audit.target());
         let Resolved { config, listen: at, addresses, security, clients, session_ttl, policy } =
             self.resolve()?;
         let open = |address: &Address| listen(address.as_str()).map_err(StartError::of_listen);
@@ -459,7 +451,8 @@ impl NodeBuilder {
         let engine = Engine::start(setup).map_err(StartError::of_host)?;
         let audit = AuditLog::open(&audit)
             .map_err(|error| StartError::setting("audit", format!("cannot be opened: {error}")))?;
-        let front = Front::new(engine.clone(), Arc::new(Gate::new(policy, limits.each(), audit)));
+        let gate = Gate::new(policy, limits.each(), audit).with_buffered_bytes(limits.buffered_bytes);
+        let front = Front::new(engine.clone(), Arc::new(gate));
         let served = serve(&front, socket, clients, &security, session_ttl, api, &limits)?;
         Ok(Node::new(engine, front, served))
     }

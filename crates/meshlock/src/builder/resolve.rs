@@ -82,6 +82,7 @@ impl NodeBuilder {
         }
         config.table_config.max_locks = self.max_locks.unwrap_or(config.table_config.max_locks);
         self.limits.check()?;
+        self.audit.check()?;
         let session_ttl = self.session_ttl.map_or(SESSION_TTL, span);
         if session_ttl < MIN_SESSION_TTL.max(config.terms.margin.times(2)) {
             let why = "a client needs time to end its command: give 1s or more, and at least twice the margin of a lease";

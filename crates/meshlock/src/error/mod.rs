@@ -123,10 +123,12 @@ impl AcquireError {
             NotGranted::Refused(NodeRefusal::TooManyLocks) => Refusal::TooManyLocks,
             NotGranted::Refused(NodeRefusal::MakingRoom) => Refusal::MakingRoom,
             NotGranted::Refused(NodeRefusal::Failed) => Refusal::NodeFailed,
-            NotGranted::Refused(NodeRefusal::TooManyQuestions | NodeRefusal::TooManyWatches) => {
+            NotGranted::Limit(_)
+            | NotGranted::Refused(NodeRefusal::TooManyQuestions | NodeRefusal::TooManyWatches) => {
                 Refusal::TooManyOpen
             }
-            NotGranted::Refused(
+            NotGranted::Unaudited(_)
+            | NotGranted::Refused(
                 NodeRefusal::DuplicateRequest | NodeRefusal::UnknownRequest | NodeRefusal::NotHeld,
             ) => Refusal::Other,
         };

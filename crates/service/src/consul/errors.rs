@@ -119,7 +119,8 @@ impl Consul {
             | AcquireError::TimedOut
             | AcquireError::LostAtOnce => StatusCode::CONFLICT,
             AcquireError::SessionOver => StatusCode::INTERNAL_SERVER_ERROR,
-            AcquireError::Refused(_) => StatusCode::SERVICE_UNAVAILABLE,
+            AcquireError::Limit(_) => StatusCode::TOO_MANY_REQUESTS,
+            AcquireError::Refused(_) | AcquireError::Unaudited(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
         ConsulError::new(status, format!("meshlock: {error}"))
     }

@@ -50,7 +50,7 @@ pub(super) fn denied(error: &Denied) -> Status {
 pub(super) fn not_watched(error: WatchError) -> Status {
     match error {
         WatchError::Denied(error) => denied(&error),
-        WatchError::TooMany(_) | WatchError::TooManyOf { .. } => {
+        WatchError::TooMany(_) | WatchError::TooManyOf { .. } | WatchError::Limit(_) => {
             Status::resource_exhausted(format!("meshlock: {error}"))
         }
     }
@@ -86,10 +86,12 @@ impl Etcd {
                 Status::resource_exhausted(format!("meshlock: {error}"))
             }
             AcquireError::Registry(error) => Status::failed_precondition(format!("meshlock: {error}")),
+            AcquireError::Limit(error) => Status::resource_exhausted(format!("meshlock: {error}")),
             AcquireError::LostAtOnce => Status::aborted(format!("meshlock: {error}")),
             AcquireError::Busy
             | AcquireError::TimedOut
             | AcquireError::Permits(_)
+            | AcquireError::Unaudited(_)
             | AcquireError::Refused(_) => Status::unavailable(format!("meshlock: {error}")),
         }
     }

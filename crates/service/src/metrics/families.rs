@@ -4,7 +4,7 @@ use std::fmt;
 
 use meshlock_cluster::table::{AcquireOutcome, LossReason, MessageCounts, ServedBy};
 use meshlock_host::front::Front;
-use meshlock_host::{Readings, Traffic, Via};
+use meshlock_host::{Port, Readings, Traffic, Via};
 use meshlock_wire::sites::VERSIONS;
 
 use prometheus_client::collector::Collector;
@@ -20,6 +20,10 @@ pub(super) struct Snapshot {
     readings: Readings,
     build: Labels,
     ends: Vec<(Labels, u64)>,
+    /// Connections that had to make room, by port.
+    evicted: Vec<(Labels, u64)>,
+    buffered_bytes: usize,
+    audit_lines_lost: u64,
     /// Of the APIs; `None` if they are not served.
     api: Option<ApiSnapshot>,
 }
@@ -52,7 +56,10 @@ impl Snapshot {
             ends.extend(SessionEnd::ALL.map(|why| (end("api", why.label()), meter.session_ends(why))));
             ApiSnapshot { sessions, keys, calls: meter.calls.counts() }
         });
-        Snapshot { readings, build, ends, api }
+        let evictions = front.node().evictions();
+        let evicted = Port::ALL.map(|port| (label("port", port.label()), evictions.count(port))).to_vec();
+        let (buffered_bytes, audit_lines_lost) = (front.buffered_bytes(), front.audit().lost());
+        Snapshot { readings, build, ends, evicted, buffered_bytes, audit_lines_lost, api }
     }
 
     fn clients(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -222,6 +229,27 @@ impl Snapshot {
         page.counters(
             MetricFamily { name: "session_ends", help: "Sessions that ended, by kind and reason." },
             self.ends.clone(),
+        )?;
+        page.counters(
+            MetricFamily {
+                name: "connections_evicted",
+                help: "Connections that had not identified themselves and had to make room for others, by port.",
+            },
+            self.evicted.clone(),
+        )?;
+        page.gauge(
+            MetricFamily {
+                name: "buffered_bytes",
+                help: "Bytes kept for clients: requests that have not arrived whole, and answers that were not read.",
+            },
+            self.buffered_bytes,
+        )?;
+        page.counters(
+            MetricFamily {
+                name: "audit_lines_lost",
+                help: "Lines of the audit log that could not be written.",
+            },
+            [(Labels::new(), self.audit_lines_lost)],
         )?;
         let Some(api) = &self.api else { return Ok(()) };
         page.counters(

@@ -66,7 +66,7 @@ impl Own {
     pub(super) fn holders_of(&self, caller: &Admitted, lock: LockName) -> Result<Answers<Holders>, Status> {
         let watching = self.sessions.watch(caller, Verb::Watch, &lock).map_err(|error| match error {
             WatchError::Denied(error) => denied(error),
-            WatchError::TooMany(_) | WatchError::TooManyOf { .. } => {
+            WatchError::TooMany(_) | WatchError::TooManyOf { .. } | WatchError::Limit(_) => {
                 api_error("too_many", Code::ResourceExhausted, error)
             }
         })?;

@@ -15,12 +15,12 @@ use hyper_util::server::conn::auto::Builder;
 use meshlock_cluster::access::Principal;
 use meshlock_host::front::Front;
 use meshlock_host::gate::{Connected, TooManyConnections};
-use meshlock_host::{PendingConnections, PendingSlot};
+use meshlock_host::{Evicted, PLACES, PendingConnections, PendingSlot, Port};
 use meshlock_tls::Security;
 use meshlock_tls::{Bearer, TlsError, bearer_of_chain};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
@@ -42,12 +42,21 @@ const MAX_CALLS: u32 = 1024;
 /// system's buffer for it.
 const MAX_SEND_BUFFER: usize = 64 << 10;
 
+/// Maximum size of the headers of a request, and of what one connection may send of an HTTP/1 request before it is read.
+const MAX_HEADERS: u32 = 16 << 10;
+
+/// How much of an HTTP/2 request, and of all requests on one connection, a client may send before it is read.
+const MAX_UNREAD_REQUEST: u32 = 64 << 10;
+const MAX_UNREAD_REQUESTS: u32 = 256 << 10;
+
 /// The client at the other end of a connection.
 pub(super) struct RemoteClient {
     pub(super) address: SocketAddr,
     shown: Credentials,
     /// The principal whose limit the connection counts towards.
     charged: Mutex<Charged>,
+    /// The places for connections on which a request was allowed.
+    places: Arc<Semaphore>,
 }
 
 /// What a connection shows about the client before its first request.
@@ -66,12 +75,26 @@ enum Charged {
     /// The principal of its certificate, before the first request.
     Provisional(Connected),
     /// The principal of the first request that was allowed.
-    Principal(#[expect(dead_code, reason = "the connection counts until this is dropped")] Connected),
+    Principal { _connected: Connected, _place: OwnedSemaphorePermit },
+}
+
+/// Why a connection cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoPlace {
+    #[error(transparent)]
+    OfPrincipal(#[from] TooManyConnections),
+    #[error("this site has as many connections to its API as it may have; close some, or use another site")]
+    OfSite,
 }
 
 impl RemoteClient {
-    fn new(address: SocketAddr, shown: Credentials, slot: Option<PendingSlot>) -> Arc<Self> {
-        Arc::new(RemoteClient { address, shown, charged: Mutex::new(Charged::Pending(slot)) })
+    fn new(
+        address: SocketAddr,
+        shown: Credentials,
+        slot: Option<PendingSlot>,
+        places: Arc<Semaphore>,
+    ) -> Arc<Self> {
+        Arc::new(RemoteClient { address, shown, charged: Mutex::new(Charged::Pending(slot)), places })
     }
 
     /// Returns the principal of a request without a token. A site's certificate is an error.
@@ -95,23 +118,24 @@ impl RemoteClient {
     }
 
     /// Counts the connection for the principal of the first allowed request, which a token may determine.
-    pub(super) fn charge(&self, front: &Front, to: &Principal) -> Result<(), TooManyConnections> {
+    pub(super) fn charge(&self, front: &Front, to: &Principal) -> Result<(), NoPlace> {
         let mut charged = self.charged();
-        let connected = match &*charged {
-            Charged::Principal(_) => return Ok(()),
+        let again = match &*charged {
+            Charged::Principal { .. } => return Ok(()),
             Charged::Provisional(provisional) if provisional.principal() == to => None,
             Charged::Provisional(_) | Charged::Pending(_) => Some(front.connect(to)?),
         };
-        *charged = match (std::mem::replace(&mut *charged, Charged::Pending(None)), connected) {
-            (_, Some(connected)) | (Charged::Provisional(connected), None) => Charged::Principal(connected),
-            (other @ (Charged::Pending(_) | Charged::Principal(_)), None) => other,
-        };
+        let place = self.places.clone().try_acquire_owned().map_err(|_| NoPlace::OfSite)?;
+        let before = std::mem::replace(&mut *charged, Charged::Pending(None));
+        if let (Some(connected), _) | (None, Charged::Provisional(connected)) = (again, before) {
+            *charged = Charged::Principal { _connected: connected, _place: place };
+        }
         Ok(())
     }
 
     /// Returns whether a request was allowed on this connection.
     fn is_used(&self) -> bool {
-        matches!(&*self.charged(), Charged::Principal(_))
+        matches!(&*self.charged(), Charged::Principal { .. })
     }
 
     fn charged(&self) -> MutexGuard<'_, Charged> {
@@ -123,12 +147,32 @@ impl RemoteClient {
 impl RemoteClient {
     /// A connection without a certificate.
     pub(super) fn unknown() -> Arc<Self> {
-        RemoteClient::new(([10, 0, 0, 1], 4000).into(), Credentials::Nothing, None)
+        RemoteClient::new(
+            ([10, 0, 0, 1], 4000).into(),
+            Credentials::Nothing,
+            None,
+            Arc::new(Semaphore::new(1)),
+        )
+    }
+
+    /// An unprotected connection from this machine.
+    pub(super) fn local() -> Arc<Self> {
+        RemoteClient::new(
+            ([127, 0, 0, 1], 4000).into(),
+            Credentials::ThisMachine,
+            None,
+            Arc::new(Semaphore::new(1)),
+        )
     }
 
     /// A connection with this certificate.
     pub(super) fn of(bearer: Bearer) -> Arc<Self> {
-        RemoteClient::new(([10, 0, 0, 1], 4000).into(), Credentials::Certificate(bearer), None)
+        RemoteClient::new(
+            ([10, 0, 0, 1], 4000).into(),
+            Credentials::Certificate(bearer),
+            None,
+            Arc::new(Semaphore::new(1)),
+        )
     }
 }
 
@@ -142,6 +186,8 @@ pub(super) struct ConnectionServer {
     slow_reader: Duration,
     /// Places for connections on which no request has been allowed yet.
     pending: Arc<PendingConnections>,
+    /// Places for the others.
+    places: Arc<Semaphore>,
     /// Called when a connection over a network ends without being closed.
     on_cut: OnCut,
 }
@@ -178,45 +224,52 @@ impl ConnectionServer {
             .http1()
             .timer(TokioTimer::new())
             .header_read_timeout(HANDSHAKE_TIMEOUT)
-            .max_buf_size(MAX_SEND_BUFFER);
+            .max_buf_size(MAX_HEADERS as usize);
         builder
             .http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(MAX_CALLS)
-            .max_header_list_size(u32::try_from(limits.request_bytes).unwrap_or(u32::MAX))
+            .max_header_list_size(MAX_HEADERS)
+            .initial_stream_window_size(MAX_UNREAD_REQUEST)
+            .initial_connection_window_size(MAX_UNREAD_REQUESTS)
             .max_send_buf_size(MAX_SEND_BUFFER)
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_INTERVAL);
         let builder = Arc::new(builder);
-        // Neither one address nor all of them together can take all places with connections that are not used.
-        let pending =
-            PendingConnections::new((limits.connections / 2).max(1), (limits.connections / 4).max(1));
-        let pending = Arc::new(pending);
-        ConnectionServer { tls, router, builder, front, slow_reader: limits.slow_reader, pending, on_cut }
+        let pending = PendingConnections::new(
+            Port::Api,
+            limits.connections.min(PLACES),
+            front.node().evictions().clone(),
+        );
+        let places = Arc::new(Semaphore::new(limits.connections));
+        ConnectionServer {
+            tls,
+            router,
+            builder,
+            front,
+            slow_reader: limits.slow_reader,
+            pending,
+            places,
+            on_cut,
+        }
     }
 
-    pub(super) async fn accept_connections(&self, listener: TcpListener, slots: Arc<Semaphore>) {
+    pub(super) async fn accept_connections(&self, listener: TcpListener) {
         loop {
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection to the API");
+                    self.pending.make_room();
                     sleep(Duration::from_millis(100)).await;
                     continue;
                 }
             };
-            let (Ok(permit), Some(slot)) =
-                (slots.clone().try_acquire_owned(), self.pending.enter(address.ip()))
-            else {
-                tracing::warn!(%address, "a connection to the API is refused: too many connections");
-                continue;
-            };
-            let server = self.clone();
+            let (server, slot) = (self.clone(), self.pending.enter(address.ip()));
             tokio::spawn(async move {
                 if let Err(error) = server.serve(stream, address, slot).await {
-                    tracing::debug!(%error, "a connection to the API ended");
+                    tracing::debug!(%address, %error, "a connection to the API ended");
                 }
-                drop(permit);
             });
         }
     }
@@ -226,16 +279,22 @@ impl ConnectionServer {
         meshlock_host::tune(&stream, self.slow_reader)?;
         // Otherwise the system would buffer megabytes for each client that does not read.
         rustix::net::sockopt::set_socket_send_buffer_size(&stream, MAX_SEND_BUFFER)?;
-        let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+        let (evicted, places) = (slot.evicted(), self.places.clone());
+        let stream = WriteTimeout::new(stream, self.slow_reader);
         let Some(tls) = &self.tls else {
-            let stream = WriteTimeout::new(stream, self.slow_reader);
-            return self
-                .serve_http(stream, RemoteClient::new(address, Credentials::ThisMachine, Some(slot)))
-                .await;
+            let client = RemoteClient::new(address, Credentials::ThisMachine, Some(slot), places);
+            return self.serve_http(stream, client, evicted).await;
         };
         let tls = if self.front.has_tokens() { &tls.tokens } else { &tls.certificates };
-        let stream = WriteTimeout::new(stream, self.slow_reader);
-        let stream = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await.map_err(late)??;
+        let handshake = async {
+            slot.turn().await.map_err(io::Error::other)?;
+            let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+            timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await.map_err(late)?
+        };
+        let stream = tokio::select! {
+            stream = handshake => stream?,
+            () = evicted.notified() => return Err(io::Error::other("it was silent, and had to make room for others")),
+        };
         let shown = match bearer_of_chain(stream.get_ref().1.peer_certificates()) {
             Ok(bearer) => Credentials::Certificate(bearer),
             Err(TlsError::Anonymous) => Credentials::Nothing,
@@ -243,13 +302,14 @@ impl ConnectionServer {
         };
         let on_cut = self.on_cut.clone();
         let stream = CutDetector::new(stream, move || on_cut(address));
-        self.serve_http(stream, RemoteClient::new(address, shown, Some(slot))).await
+        self.serve_http(stream, RemoteClient::new(address, shown, Some(slot), places), evicted).await
     }
 
     async fn serve_http(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         peer: Arc<RemoteClient>,
+        evicted: Evicted,
     ) -> io::Result<()> {
         let (router, known) = (self.router.clone(), peer.clone());
         peer.charge_provisionally(&self.front);
@@ -262,10 +322,13 @@ impl ConnectionServer {
         tokio::select! {
             served = &mut serving => return served.map_err(io::Error::other),
             () = sleep(HANDSHAKE_TIMEOUT) => {}
+            () = evicted.notified() => {}
         }
         // A connection without an allowed request does not keep its place.
         if !known.is_used() {
-            return Err(io::Error::other("no request was allowed in time"));
+            return Err(io::Error::other(
+                "no request was allowed in time, or before others needed its place",
+            ));
         }
         serving.await.map_err(io::Error::other)
     }

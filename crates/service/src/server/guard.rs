@@ -4,16 +4,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
 use meshlock_cluster::access::{Denied, Principal, Subject, Verb};
 use meshlock_host::front::{Admitted, Front};
 use meshlock_host::gate::{Caller, CallerOrigin, RequestId, RequestKind, TooFast};
 use meshlock_tls::Bearer;
+use meshlock_web::{CrossSite, ServedAs};
 use tokio::time::timeout;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
@@ -22,13 +24,13 @@ use super::connection::RemoteClient;
 use super::routes::{Need, is_known, need};
 use super::{NO_SUCH_CALL, is_grpc};
 use crate::own::{api_error, denied};
+use crate::sessions::Sessions;
 use crate::{etcd, own};
 
 /// How long the body of an HTTP request may take to arrive.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much of a refused request is read and discarded: some clients do not read an answer before they have sent
-/// everything.
+/// How much of a refused request is read and discarded.
 const MAX_DISCARDED: usize = 64 << 10;
 
 /// Header of the answer with the number of the request in the audit log.
@@ -38,7 +40,9 @@ const REQUEST_ID: &str = "x-request-id";
 #[derive(Clone)]
 pub(super) struct Guard {
     pub(super) front: Front,
+    pub(super) sessions: Sessions,
     pub(super) request_bytes: usize,
+    pub(super) served_as: ServedAs,
 }
 
 /// Middleware that passes a request on or refuses it.
@@ -49,16 +53,16 @@ pub(super) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
     let authorized = guard.authorize(&parts, id);
     let mut response = match authorized {
         Ok(caller) => {
-            parts.extensions.insert(caller);
             // gRPC calls are read message by message, each with its own limit.
-            let body = if grpc { Ok(body) } else { guard.read(body).await };
+            let body = if grpc { Ok(body) } else { guard.read(&caller, &parts.headers, body).await };
+            parts.extensions.insert(caller);
             match body {
                 Ok(body) => next.run(Request::from_parts(parts, body)).await,
                 Err(status) => refuse(&parts, status),
             }
         }
         Err(status) => {
-            let _ = timeout(REQUEST_TIMEOUT, to_bytes(body, MAX_DISCARDED)).await;
+            discard(parts.version, body).await;
             refuse(&parts, status)
         }
     };
@@ -70,25 +74,38 @@ pub(super) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
 
 impl Guard {
     fn authorize(&self, parts: &Parts, request: RequestId) -> Result<Admitted, Status> {
+        self.served_as.check(&parts.uri, &parts.headers).map_err(|error| cross_site(&error))?;
         let peer = parts.extensions.get::<Arc<RemoteClient>>().ok_or_else(unidentified)?;
         let need = required_right(parts)?;
         let origin = CallerOrigin::Network(peer.address);
         let shown = |principal| Caller { principal, origin, request };
-        if need == Need::Nothing {
+        if need.is_nothing() {
+            let kind = if need == Need::Probe { RequestKind::Probe } else { RequestKind::Ask };
             let caller = shown(peer.principal().unwrap_or(Principal::Anyone));
-            return self.front.admit(caller, RequestKind::Ask).map_err(|error| too_fast(&error));
+            return self.front.admit(caller, kind).map_err(|error| too_fast(&error));
         }
         let caller = shown(self.who(peer, parts, &shown)?);
+        // Who has lost its right may still release what it holds.
+        let releases = matches!(need, Need::Release | Need::MayRelease)
+            && self.sessions.has_session_of(&caller.principal);
         let kind = match need {
             Need::Renewal => RequestKind::Renew,
             Need::Release => RequestKind::GiveBack,
-            Need::Nothing | Need::Something | Need::Right(_) => RequestKind::Ask,
+            Need::Nothing | Need::Probe | Need::Something | Need::Right(_) | Need::MayRelease => {
+                RequestKind::Ask
+            }
         };
         let caller = self.front.admit(caller, kind).map_err(|error| too_fast(&error))?;
+        let has_right = || self.front.may(&caller, Verb::Acquire, Subject::Some);
+        if need == Need::Release && !releases && !has_right() {
+            // It has nothing to give back, and is about to be denied.
+            self.front.admit_again(&caller, RequestKind::Ask).map_err(|error| too_fast(&error))?;
+        }
         let checked = match need {
-            Need::Nothing => Ok(()),
+            Need::Nothing | Need::Probe => Ok(()),
+            Need::Release | Need::MayRelease if releases => Ok(()),
             Need::Renewal | Need::Release => self.front.check_subject(&caller, Verb::Acquire, Subject::Some),
-            Need::Something => self.front.check_any_right(&caller, Verb::Acquire),
+            Need::Something | Need::MayRelease => self.front.check_any_right(&caller, Verb::Acquire),
             Need::Right(verb) => self.front.check_subject(&caller, verb, Subject::Some),
         };
         checked.map_err(|error| denied_or_unknown(&caller, error))?;
@@ -122,22 +139,52 @@ impl Guard {
         ))
     }
 
-    /// Reads the whole body within its time limit, so that a slow sender occupies nothing but its connection.
-    async fn read(&self, body: Body) -> Result<Body, Status> {
+    /// Reads the whole body within its time limit, so that a slow sender occupies nothing but its connection. Together
+    /// with the headers it counts towards what the site keeps for the caller.
+    async fn read(&self, caller: &Admitted, headers: &HeaderMap, body: Body) -> Result<Body, Status> {
         let max = self.request_bytes;
-        match timeout(REQUEST_TIMEOUT, to_bytes(body, max)).await {
-            Ok(Ok(bytes)) => Ok(Body::from(bytes)),
-            Ok(Err(_)) => {
-                let message =
-                    format!("the request was cut off, or is longer than {max} bytes; send a shorter one");
-                Err(api_error("too_large", Code::OutOfRange, message))
+        let too_large = || {
+            let message =
+                format!("the request was cut off, or is longer than {max} bytes; send a shorter one");
+            api_error("too_large", Code::OutOfRange, message)
+        };
+        let length_of_headers: usize =
+            headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        let reading = async {
+            let (buffered, mut read, mut data) =
+                (self.front.buffer(caller), Vec::new(), body.into_data_stream());
+            while let Some(chunk) = data.next().await {
+                let chunk = chunk.map_err(|_| too_large())?;
+                if read.len() + chunk.len() > max {
+                    return Err(too_large());
+                }
+                read.extend_from_slice(&chunk);
+                let counted = buffered.resize(length_of_headers + read.len());
+                counted.map_err(|error| api_error("too_many", Code::ResourceExhausted, error))?;
             }
-            Err(_) => {
-                let message = format!("the request did not arrive within {} s", REQUEST_TIMEOUT.as_secs());
-                Err(api_error("too_slow", Code::DeadlineExceeded, message))
-            }
-        }
+            Ok(Body::from(read))
+        };
+        timeout(REQUEST_TIMEOUT, reading).await.unwrap_or_else(|_| {
+            let message = format!("the request did not arrive within {} s", REQUEST_TIMEOUT.as_secs());
+            Err(api_error("too_slow", Code::DeadlineExceeded, message))
+        })
     }
+}
+
+/// Reads and forgets what is left of a refused request: some clients of HTTP/1 do not read an answer before they have
+/// sent everything. In HTTP/2 the answer ends the call.
+async fn discard(version: Version, body: Body) {
+    if version >= Version::HTTP_2 {
+        return;
+    }
+    let reading = async {
+        let (mut data, mut left) = (body.into_data_stream(), MAX_DISCARDED);
+        while let Some(Ok(chunk)) = data.next().await {
+            let Some(less) = left.checked_sub(chunk.len()) else { return };
+            left = less;
+        }
+    };
+    let _ = timeout(REQUEST_TIMEOUT, reading).await;
 }
 
 /// Returns the right that a call requires. An unknown method of a known gRPC service is treated like an unknown
@@ -178,6 +225,10 @@ fn token(headers: &HeaderMap) -> Option<Option<&str>> {
 
 fn unidentified() -> Status {
     api_error("unauthenticated", Code::Unauthenticated, "the connection does not identify its client")
+}
+
+fn cross_site(error: &CrossSite) -> Status {
+    api_error("cross_site", Code::PermissionDenied, error)
 }
 
 fn not_a_client(site: &Bearer) -> Status {

@@ -21,7 +21,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use meshlock_host::front::Front;
 use meshlock_tls::Security;
-use tokio::sync::{Notify, Semaphore};
+use meshlock_web::ServedAs;
+use tokio::sync::Notify;
 use tonic::service::Routes;
 
 use crate::consul::{self, Consul};
@@ -137,23 +138,30 @@ async fn serve(sessions: Sessions, listener: TcpListener, security: Security, st
     let (told, front) = (sessions.clone(), sessions.front().clone());
     let connections = ConnectionServer::new(
         &security,
-        router(&sessions),
+        router(&sessions, served_as(&security)),
         limits,
         front,
         Arc::new(move |who| told.on_cut(who)),
     );
-    let slots = Arc::new(Semaphore::new(limits.connections));
     let listener = tokio::net::TcpListener::from_std(listener).expect("within a runtime");
     tokio::select! {
-        () = connections.accept_connections(listener, slots) => {}
+        () = connections.accept_connections(listener) => {}
         () = stop.accepting.notified() => {}
     }
     stop.everything.notified().await;
     sessions.close();
 }
 
+/// Returns how browsers reach a port with this protection.
+fn served_as(security: &Security) -> ServedAs {
+    match security {
+        Security::Plain => ServedAs::Loopback,
+        Security::Tls(_) => ServedAs::Protected,
+    }
+}
+
 /// Returns the router of all APIs.
-fn router(sessions: &Sessions) -> Router {
+fn router(sessions: &Sessions, served_as: ServedAs) -> Router {
     let cluster = sessions.front().cluster_name();
     let (etcd, own) = (Etcd::new(sessions.clone(), &cluster), Own::new(sessions.clone()));
     let grpc = etcd.grpc(Routes::new(own.grpc())).into_axum_router();
@@ -161,7 +169,9 @@ fn router(sessions: &Sessions) -> Router {
     let consul = Consul::new(sessions.clone(), &cluster);
     let http = etcd.gateway().merge(own.http()).merge(consul.routes());
     let http = http.layer(DefaultBodyLimit::max(sessions.limits().request_bytes));
-    let guard = Guard { front: sessions.front().clone(), request_bytes: sessions.limits().request_bytes };
+    let request_bytes = sessions.limits().request_bytes;
+    let guard =
+        Guard { front: sessions.front().clone(), sessions: sessions.clone(), request_bytes, served_as };
     Router::new()
         .merge(grpc)
         .merge(http)

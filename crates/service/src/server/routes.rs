@@ -12,22 +12,35 @@ use meshlock_cluster::access::Verb::{Acquire, Admin, Break, Watch};
 pub(super) enum Need {
     /// Nothing: the call reveals nothing about locks and changes nothing.
     Nothing,
+    /// Nothing, and with a rate limit of its own: whether the site is alive or ready.
+    Probe,
     /// Any right: which one exactly depends on the request.
     Something,
     Right(Verb),
     /// The right to acquire. Renewals have a rate limit of their own.
     Renewal,
-    /// The right to acquire. What only gives back is never refused because of the rate limit. Calls that may do either,
-    /// such as transactions and Consul's keys, count as requests: which one it is shows only when they are read.
+    /// The right to acquire, or a session here: who has lost its right may still release what it holds. What only gives
+    /// back is never refused because of the rate limit.
     Release,
+    /// Like the right to acquire, or like [`Something`](Need::Something), but also for those who have a session here:
+    /// calls that release a lock or do something else, such as transactions and Consul's keys. They count as requests,
+    /// because which one it is shows only when they are read.
+    MayRelease,
 }
 
-use Need::{Nothing, Release, Renewal, Right, Something};
+impl Need {
+    /// Returns whether everyone may make the call.
+    pub(super) fn is_nothing(self) -> bool {
+        matches!(self, Nothing | Probe)
+    }
+}
+
+use Need::{MayRelease, Nothing, Probe, Release, Renewal, Right, Something};
 
 /// Method, path and requirement. A gRPC method is a POST to its path.
 pub(super) const ROUTES: &[(&str, &str, Need)] = &[
-    ("GET", "/healthz", Nothing),
-    ("GET", "/readyz", Nothing),
+    ("GET", "/healthz", Probe),
+    ("GET", "/readyz", Probe),
     ("GET", "/openapi.json", Nothing),
     ("GET", "/metrics", Right(Watch)),
     // etcd's clients exchange a name and a password for a token first.
@@ -76,8 +89,8 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v3electionpb.Election/Resign", Release),
     ("POST", "/etcdserverpb.KV/Range", Something),
     ("POST", "/etcdserverpb.KV/Put", Something),
-    ("POST", "/etcdserverpb.KV/DeleteRange", Right(Acquire)),
-    ("POST", "/etcdserverpb.KV/Txn", Something),
+    ("POST", "/etcdserverpb.KV/DeleteRange", MayRelease),
+    ("POST", "/etcdserverpb.KV/Txn", MayRelease),
     ("POST", "/etcdserverpb.Watch/Watch", Something),
     ("POST", "/etcdserverpb.Maintenance/Status", Something),
     // etcd's API as JSON.
@@ -98,8 +111,8 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v3/election/resign", Release),
     ("POST", "/v3/kv/range", Something),
     ("POST", "/v3/kv/put", Something),
-    ("POST", "/v3/kv/deleterange", Right(Acquire)),
-    ("POST", "/v3/kv/txn", Something),
+    ("POST", "/v3/kv/deleterange", MayRelease),
+    ("POST", "/v3/kv/txn", MayRelease),
     ("POST", "/v3/watch", Something),
     ("POST", "/v3/maintenance/status", Something),
     // Consul's API. Keys are read by clients that wait for a lock and by clients that watch one.
@@ -111,8 +124,8 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/v1/session/list", Right(Acquire)),
     ("GET", "/v1/kv/", Something),
     ("GET", "/v1/kv/{*key}", Something),
-    ("PUT", "/v1/kv/{*key}", Right(Acquire)),
-    ("DELETE", "/v1/kv/{*key}", Right(Acquire)),
+    ("PUT", "/v1/kv/{*key}", MayRelease),
+    ("DELETE", "/v1/kv/{*key}", MayRelease),
     ("GET", "/v1/agent/self", Something),
     ("GET", "/v1/status/leader", Something),
     ("GET", "/v1/status/peers", Something),

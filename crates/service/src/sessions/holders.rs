@@ -12,6 +12,7 @@ use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
 use meshlock_cluster::node::{LockQueue, SiteQueue};
 use meshlock_cluster::table::HolderReport;
 use meshlock_host::front::{Admitted, QueueReader};
+use meshlock_host::gate::{TooMany, WatchUse};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -57,10 +58,15 @@ pub(crate) enum WatchError {
     TooMany(usize),
     #[error("'{of}' watches {max} locks, the limit for one client at this site; watch fewer")]
     TooManyOf { of: Principal, max: usize },
+    #[error(transparent)]
+    Limit(#[from] TooMany),
 }
 
 /// One watch on the holders of a lock.
-pub(crate) struct HolderWatch(watch::Receiver<HolderSnapshot>);
+pub(crate) struct HolderWatch(
+    watch::Receiver<HolderSnapshot>,
+    #[expect(dead_code, reason = "the watch counts until this is dropped")] Option<WatchUse>,
+);
 
 impl HolderWatch {
     /// Returns the current holders; waits until the cluster has answered once.
@@ -107,9 +113,10 @@ impl Sessions {
         lock: &LockName,
     ) -> Result<HolderWatch, WatchError> {
         let reader = self.front().queue_reader(caller, verb, lock)?;
+        let counted = self.front().count_watch(caller)?;
         let mut watched = self.0.watched.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(watch) = watched.get(lock) {
-            return Ok(HolderWatch(watch.seen.subscribe()));
+            return Ok(HolderWatch(watch.seen.subscribe(), counted));
         }
         let limits = self.0.limits;
         if watched.len() >= limits.watched_locks {
@@ -123,7 +130,7 @@ impl Sessions {
         watched.insert(lock.clone(), WatchedLock { seen, by: of.clone() });
         drop(watched);
         tokio::spawn(poll_holders(self.clone(), reader));
-        Ok(HolderWatch(receiver))
+        Ok(HolderWatch(receiver, counted))
     }
 
     /// Publishes the holders to all watchers. Returns whether there are any watchers left.

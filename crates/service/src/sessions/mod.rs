@@ -18,12 +18,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use meshlock_cluster::access::{Denied, Verb};
+use meshlock_cluster::access::{Denied, Principal, Verb};
 use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
 use meshlock_cluster::table::{LossReason, RequestRefusal, Wait};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::front::{AcquireParams, Admitted, Ended, Front, NotGranted, Owner, PermitsError};
 pub(crate) use meshlock_host::front::{AcquireState, NotAnswered};
+use meshlock_host::gate::{TooMany, Unaudited};
 use meshlock_system::now;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
@@ -98,6 +99,10 @@ pub(crate) enum AcquireError {
     SessionOver,
     #[error("the lock was released or lost as soon as it was granted; try again")]
     LostAtOnce,
+    #[error(transparent)]
+    Limit(TooMany),
+    #[error(transparent)]
+    Unaudited(Unaudited),
     #[error(transparent)]
     Refused(RequestRefusal),
 }
@@ -205,6 +210,11 @@ impl Sessions {
         let cause = correlation::current();
         acquisition.start(owner, AcquireParams { lock, wait, permits, cause });
         Ok((key, true))
+    }
+
+    /// Returns whether a principal has a session here.
+    pub(crate) fn has_session_of(&self, principal: &Principal) -> bool {
+        self.0.registry().has_lease_of(principal)
     }
 
     /// Releases the caller's key, or stops waiting for it. Returns the key if it existed. Releasing needs no right: a
@@ -317,6 +327,8 @@ fn held(state: AcquireState) -> Result<KeyGrant, AcquireError> {
             NotGranted::TimedOut => AcquireError::TimedOut,
             NotGranted::Denied(denied) => AcquireError::Denied(denied),
             NotGranted::Permits(error) => AcquireError::Permits(error),
+            NotGranted::Limit(error) => AcquireError::Limit(error),
+            NotGranted::Unaudited(error) => AcquireError::Unaudited(error),
             NotGranted::Refused(refusal) => AcquireError::Refused(refusal),
         }),
         AcquireState::Ended(Ended::SessionOver) => Err(AcquireError::SessionOver),

@@ -11,7 +11,9 @@ use meshlock_host::front::Front;
 use meshlock_host::gate::Each;
 use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{ApiLimits, PrincipalLimits, Serving};
-use meshlock_testing::{Deadline, WITHIN, eventually, in_own_process, in_time, joined};
+use meshlock_testing::{
+    Deadline, WITHIN, connect_from, eventually, in_own_process, in_time, joined, silent_connections,
+};
 use meshlock_tls::Security;
 use prost::Message;
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -62,7 +64,7 @@ impl Client {
         let Client { stream, token } = self;
         let length = body.len();
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n\r\n{body}"
         );
         stream.get_mut().write_all(request.as_bytes()).unwrap();
     }
@@ -116,7 +118,7 @@ fn resident_bytes() -> usize {
 #[test]
 fn a_flood_of_connections_and_requests_leaves_room_for_others() {
     in_own_process(|| {
-        let each = Each { connections: 20, pace: Pace { rate: 50, burst: 500 } };
+        let each = Each { connections: 20, pace: Pace { rate: 50, burst: 500 }, ..Each::default() };
         let one = PrincipalLimits { sessions: 50, ..ApiLimits::default().each };
         let api = Api::start(ApiLimits { each: one, ..ApiLimits::default() }, each);
         let first = api.client("other").acquire("ready");
@@ -200,15 +202,23 @@ fn one_client_s_watches_and_waits_leave_room_for_others() {
 
 #[test]
 fn silent_connections_do_not_keep_other_clients_out() {
-    let api = Api::start(ApiLimits { connections: 8, ..ApiLimits::default() }, Each::default());
+    let api = Api::start(ApiLimits { connections: 64, ..ApiLimits::default() }, Each::default());
     let address = api.serving.address();
-    // As many as the server accepts in total; all but the share of one address are refused.
-    let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 2], 0))).unwrap();
-    rustix::net::connect(&socket, &address).unwrap();
-    let mut other = Client::over(TcpStream::from(socket), "other");
-    assert_eq!(other.ask("GET", "/v1/rules", &json!({})).0, 200);
+    let mut first = api.client("other");
+    assert_eq!(first.ask("GET", "/v1/rules", &json!({})).0, 200);
+    // More than there are places, and from each network more than its share.
+    let silent = silent_connections(address, 6, 20);
+    assert_eq!(first.ask("GET", "/v1/rules", &json!({})).0, 200, "whoever has been served stays");
+    let of_that_network = connect_from([127, 200, 0, 7].into(), address);
+    for stream in [TcpStream::connect(address).unwrap(), of_that_network] {
+        assert_eq!(Client::over(stream, "other").ask("GET", "/v1/rules", &json!({})).0, 200);
+    }
+    let evicted = || {
+        let metrics = api.serving.metrics();
+        let line = "meshlock_connections_evicted_total{port=\"api\"} ";
+        metrics.lines().find_map(|found| found.strip_prefix(line)).unwrap().parse::<usize>().unwrap()
+    };
+    assert!(evicted() >= silent.len() - 64, "{}", evicted());
 }
 
 /// Returns the name of a lock whose events are long.

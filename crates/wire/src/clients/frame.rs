@@ -9,6 +9,9 @@ use super::version::{to_newest, to_version};
 /// Maximum length of a message in bytes: a queue of a hundred sites with a hundred clients each fits.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
+/// Maximum length of a client's message in bytes, unless it replaces the cluster's rules: a request has a name or two.
+pub const MAX_REQUEST_BYTES: usize = 4 << 10;
+
 /// The reason why received bytes are not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
@@ -18,8 +21,8 @@ pub enum ProtocolError {
     )]
     Http,
     /// The message is longer than any valid one.
-    #[error("a message of {bytes} bytes; at most {MAX_MESSAGE_BYTES} are allowed")]
-    TooLong { bytes: usize },
+    #[error("a message of {bytes} bytes; at most {most} are allowed")]
+    TooLong { bytes: usize, most: usize },
     #[error("not a message of this protocol: {0}")]
     Malformed(#[from] postcard::Error),
 }
@@ -39,13 +42,19 @@ pub fn put_to_client(message: &ToClient, version: u16, bytes: &mut Vec<u8>) {
 
 /// Takes one message of a client from `bytes`, if it is complete; returns it and the number of bytes that it took.
 pub fn take_to_node(bytes: &[u8]) -> Result<Option<(ToNode, usize)>, ProtocolError> {
-    take(bytes)
+    take(bytes, MAX_MESSAGE_BYTES)
+}
+
+/// Returns how long the first message of a client is that `bytes` begin with, as far as it says so already. What is longer than any
+/// message can be is an error.
+pub fn length_of_message(bytes: &[u8]) -> Result<Option<usize>, ProtocolError> {
+    length(bytes, MAX_MESSAGE_BYTES)
 }
 
 /// Takes one message of a node from `bytes`, if it is complete, converted to the newest version; returns it and the
 /// number of bytes that it took.
 pub fn take_to_client(bytes: &[u8]) -> Result<Option<(ToClient, usize)>, ProtocolError> {
-    Ok(take(bytes)?.map(|(message, length)| (to_newest(message), length)))
+    Ok(take(bytes, MAX_MESSAGE_BYTES)?.map(|(message, length)| (to_newest(message), length)))
 }
 
 fn put<M: Serialize>(message: &M, bytes: &mut Vec<u8>) {
@@ -56,15 +65,17 @@ fn put<M: Serialize>(message: &M, bytes: &mut Vec<u8>) {
     bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-fn take<M: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(M, usize)>, ProtocolError> {
+fn length(bytes: &[u8], most: usize) -> Result<Option<usize>, ProtocolError> {
     let Some(head) = bytes.first_chunk::<4>() else { return Ok(None) };
     let length = usize::try_from(u32::from_le_bytes(*head)).unwrap_or(usize::MAX);
     if head == b"HTTP" {
         return Err(ProtocolError::Http);
     }
-    if length > MAX_MESSAGE_BYTES {
-        return Err(ProtocolError::TooLong { bytes: length });
-    }
+    if length > most { Err(ProtocolError::TooLong { bytes: length, most }) } else { Ok(Some(length)) }
+}
+
+fn take<M: DeserializeOwned>(bytes: &[u8], most: usize) -> Result<Option<(M, usize)>, ProtocolError> {
+    let Some(length) = length(bytes, most)? else { return Ok(None) };
     let Some(body) = bytes.get(4..4 + length) else { return Ok(None) };
     Ok(Some((postcard::from_bytes(body)?, 4 + length)))
 }
@@ -89,6 +100,9 @@ mod tests {
         let long = u32::MAX.to_le_bytes();
         assert!(matches!(take_to_node(&long), Err(ProtocolError::TooLong { .. })));
         assert_eq!(take_to_client(b"HTTP/1.1 400 Bad Request"), Err(ProtocolError::Http));
+        assert!(matches!(length_of_message(&long), Err(ProtocolError::TooLong { .. })));
+        assert_eq!(length_of_message(&[1, 0, 0]), Ok(None));
+        assert_eq!(length_of_message(&[1, 2, 0, 0]), Ok(Some(513)));
         assert!(matches!(take_to_node(&[1, 0, 0, 0, 255]), Err(ProtocolError::Malformed(_))));
     }
 }

@@ -5,7 +5,10 @@ mod message;
 mod reason;
 mod version;
 
-pub use frame::{MAX_MESSAGE_BYTES, ProtocolError, put_to_client, put_to_node, take_to_client, take_to_node};
+pub use frame::{
+    MAX_MESSAGE_BYTES, MAX_REQUEST_BYTES, ProtocolError, length_of_message, put_to_client, put_to_node,
+    take_to_client, take_to_node,
+};
 pub use message::{Contact, HeldEntry, MAX_OPEN, Status, Tag, ToClient, ToNode};
 pub use reason::{LossKind, RefusalKind};
 pub use version::{REFUSAL_BY_V2, VERSIONS, common_version};

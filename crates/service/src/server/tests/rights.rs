@@ -4,7 +4,7 @@ use meshlock_cluster::access::Pace;
 use meshlock_tls::Bearer;
 use serde_json::json;
 
-use super::super::routes::{Need, ROUTES};
+use super::super::routes::ROUTES;
 use super::*;
 
 /// Fills in the parameters of a listed path.
@@ -39,7 +39,7 @@ fn clients_without_credentials_or_rights_may_only_ask_for_health() {
                     // Everyone may call it, but it answers only with a valid token.
                     let failed = grpc_status(&said).is_some_and(|status| status != "0");
                     assert!(failed || said.status == 400, "{path}: {said:?}");
-                } else if *need == Need::Nothing {
+                } else if need.is_nothing() {
                     assert!(said.status == 200 || said.status == 503, "{path}: {said:?}");
                 } else if is_grpc {
                     assert_eq!(grpc_status(&said), Some(grpc), "{path}: {said:?}");
@@ -72,7 +72,7 @@ fn clients_of_etcd_show_a_token_as_the_password_of_its_name() {
 fn a_site_s_certificate_is_no_client_s_whatever_token_it_shows() {
     async_test(async {
         let server = TestServer::new(&[("ops", "*", &ALL)], &["ops"]);
-        for (method, path, need) in ROUTES.iter().filter(|(_, _, need)| *need != Need::Nothing) {
+        for (method, path, need) in ROUTES.iter().filter(|(_, _, need)| !need.is_nothing()) {
             let site = RemoteClient::of(Bearer::Site("db-1".parse().unwrap()));
             let kind = ("application/json", "{}");
             let said = server.send(site, Some(&token_of("ops")), method, &real(path), kind).await;
@@ -265,5 +265,42 @@ fn rules_that_are_read_anew_hold_for_the_next_request() {
         assert!(said.body["message"].as_str().unwrap().contains("no [[access]] rules"), "{said:?}");
         server.gate.replace(Policy::default());
         assert_eq!(server.call(Some("ci"), "GET", "/v1/rules", "").await.status, 401);
+    });
+}
+
+#[test]
+fn a_client_that_has_lost_its_right_may_still_release_what_it_holds() {
+    async_test(async {
+        let server = TestServer::new(&[("ci", "*", &ALL)], &["ci", "guest"]);
+        let tokens = server.gate.policy().tokens.clone();
+        let own = server.post("ci", "/v1/locks/own/acquire", json!({})).await.body;
+        let lease = server.post("ci", "/v3/lease/grant", json!({ "TTL": "60" })).await.body["ID"].clone();
+        let etcd =
+            server.post("ci", "/v3/lock/lock", json!({ "name": "ZXRjZA==", "lease": lease })).await.body;
+        server.gate.replace(Policy { tokens, ..Policy::default() });
+
+        assert_eq!(server.post("ci", "/v1/locks/other/acquire", json!({})).await.status, 403);
+        let released = json!({ "session": own["session"] });
+        assert_eq!(server.post("guest", "/v1/locks/own/release", released.clone()).await.status, 403);
+        assert_eq!(server.post("ci", "/v1/locks/own/release", released).await.status, 200);
+        // As libraries for etcd release a lock: they delete its key.
+        let deleted = server.post("ci", "/v3/kv/deleterange", json!({ "key": etcd["key"] })).await;
+        assert_eq!((deleted.status, &deleted.body["deleted"]), (StatusCode::OK, &json!("1")), "{deleted:?}");
+        let others = server.post("ci", "/v3/kv/range", json!({ "key": etcd["key"] })).await;
+        assert_eq!(others.status, 403, "it may see nothing");
+    });
+}
+
+#[test]
+fn a_flood_without_credentials_does_not_make_the_site_look_dead() {
+    async_test(async {
+        let each = Each { pace: Pace { rate: 1, burst: 40 }, ..Each::default() };
+        let server = TestServer::with(&[("ci", "*", &ALL)], &["ci"], each);
+        let mut statuses = Vec::new();
+        for _ in 0..10 {
+            statuses.push(server.call(None, "GET", "/v1/status", "").await.status.as_u16());
+        }
+        assert!(statuses.contains(&401) && statuses.contains(&429), "{statuses:?}");
+        assert_eq!(server.call(None, "GET", "/healthz", "").await.status, 200);
     });
 }

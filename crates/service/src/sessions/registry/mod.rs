@@ -190,6 +190,11 @@ impl<W: Clone> Registry<W> {
         self.leases.ids_of(owner, now).collect()
     }
 
+    /// Returns whether a principal has a lease, even if its time is up.
+    pub(crate) fn has_lease_of(&self, owner: &Principal) -> bool {
+        self.usage.get(owner).is_some_and(|usage| usage.leases > 0)
+    }
+
     /// Returns all leases, including those whose time is up.
     pub(crate) fn all_leases(&self) -> Vec<LeaseId> {
         self.leases.all_ids().collect()
