@@ -237,7 +237,11 @@ fn unnamed() -> Result<(NamedNode, FoundBy), PlaceError> {
             let searched = places::client_files().chain([places::machine_socket()]);
             Err(PlaceError::NoNode(searched.chain(places::runtime_directories()).collect()))
         }
-        [UserNodes::One(socket)] => Ok((NamedNode::Socket(socket.clone()), FoundBy::OnlyOne)),
+        [UserNodes::One(socket)] => {
+            let is_private = embedded::is_embedded(socket);
+            let found_by = if is_private { FoundBy::Embedded } else { FoundBy::OnlyOne };
+            Ok((NamedNode::Socket(socket.clone()), found_by))
+        }
         [UserNodes::Up { dir, sockets }] => {
             let found_by = FoundBy::FirstOfUp { dir: dir.clone(), sites: sockets.len() };
             let first = sockets.first().cloned().unwrap_or_default();

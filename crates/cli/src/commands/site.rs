@@ -10,7 +10,7 @@ use meshlock_wire::clients::{Status, ToClient, ToNode};
 use serde_json::json;
 
 use super::target::{self, ANSWER_WITHIN, Target, unexpected};
-use crate::output::{self, CommandOutcome, UsageError};
+use crate::output::{self, CommandOutcome, Printable, UsageError};
 
 /// How long a site may take to leave: its clients first release their locks, or its lease ends.
 const LEAVE_WITHIN: Duration = Duration::from_secs(30);
@@ -93,7 +93,11 @@ fn list(target: &Target, status: &Status, out: &mut dyn Write) -> anyhow::Result
     }
     let mut table = output::table(&["site", "incarnation", "address"]);
     for member in members {
-        let address = status.view.address(&member.site).map(ToString::to_string).unwrap_or_default();
+        let address = status
+            .view
+            .address(&member.site)
+            .map(|address| Printable(address).to_string())
+            .unwrap_or_default();
         table.add_row([member.site.to_string(), member.incarnation.number().to_string(), address]);
     }
     writeln!(out, "{table}")?;

@@ -9,7 +9,7 @@ use meshlock_wire::clients::Status;
 use serde_json::{Value, json};
 
 use super::target::{self, Target};
-use crate::output::{self, CommandOutcome};
+use crate::output::{self, CommandOutcome, Printable};
 
 /// Arguments of `meshlock status`.
 #[derive(Debug, Args)]
@@ -96,7 +96,11 @@ fn print(status: &Status, out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(out, "View {} of the cluster {}:", status.view.epoch.number(), status.cluster)?;
     let mut members = output::table(&["site", "incarnation", "address", ""]);
     for member in &status.view.members {
-        let address = status.view.address(&member.site).map(ToString::to_string).unwrap_or_default();
+        let address = status
+            .view
+            .address(&member.site)
+            .map(|address| Printable(address).to_string())
+            .unwrap_or_default();
         let leads = if status.leader.as_ref() == Some(&member.site) { "leads" } else { "" };
         members.add_row([member.site.to_string(), member.incarnation.to_string(), address, leads.to_owned()]);
     }

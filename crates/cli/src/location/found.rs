@@ -18,7 +18,7 @@ pub(crate) enum FoundBy {
     OnlyOne,
     /// The same, and it is the first of several that `meshlock up` runs in this directory.
     FirstOfUp { dir: PathBuf, sites: usize },
-    /// Nothing names a node, and none runs: a node of its own is started.
+    /// Nothing names a node, and no other runs: a node that `meshlock run` starts for this user.
     Embedded,
 }
 

@@ -3,7 +3,6 @@
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Command, Output};
 
 use meshlock_testing::{BoundedCommand, needs_root};
@@ -124,9 +123,6 @@ fn a_job_of_cron_finds_the_node_of_the_user_s_login() {
 #[test]
 fn without_a_place_for_its_state_a_command_says_what_to_set() {
     let user = User::new();
-    if rustix::process::getuid().is_root() && !Path::new("/proc/self/uid_map").exists() {
-        return;
-    }
     let mut command = user.meshlock_run(&["x", "--", "true"]);
     command.env_remove("HOME").env_remove("XDG_STATE_HOME").env_remove("XDG_CONFIG_HOME");
     if rustix::process::getuid().is_root() {
