@@ -52,8 +52,31 @@ pub(super) enum WakeReason {
 
 /// Waits for events. It turns the signals of the process into events, so that they have no other effect.
 pub(super) struct EventSource {
-    signals: SignalFd,
+    signals: BlockedSignals,
     alarm: ClockAlarm,
+}
+
+/// Signals that are blocked, so that they wait until they are read.
+pub(super) struct BlockedSignals(SignalFd);
+
+impl BlockedSignals {
+    /// Reads the next signal that waits, if there is one.
+    fn take(&self) -> io::Result<Option<Signal>> {
+        let info = self.0.read_signal()?;
+        Ok(info.and_then(|info| Signal::from_named_raw(i32::try_from(info.ssi_signo).unwrap_or(0))))
+    }
+
+    /// Reads all signals that wait, without effect.
+    pub(super) fn take_all(&self) -> io::Result<()> {
+        while self.take()?.is_some() {}
+        Ok(())
+    }
+}
+
+impl AsFd for BlockedSignals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
 impl EventSource {
@@ -65,21 +88,8 @@ impl EventSource {
             let why = "SIGCHLD is ignored, so the end of CMD could not be noticed; start `meshlock run` with the default action for SIGCHLD";
             return Err(io::Error::other(why));
         }
-        let wanted: SigSet = PASSED_ON.into_iter().filter(|signal| !has(ignored, *signal)).collect();
-        wanted.thread_block()?;
-        let signals = SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        Ok(EventSource { signals, alarm: ClockAlarm::new()? })
-    }
-
-    /// Returns the descriptor that is readable while a signal waits.
-    pub(super) fn signals(&self) -> BorrowedFd<'_> {
-        self.signals.as_fd()
-    }
-
-    /// Reads all signals that wait, without effect.
-    pub(super) fn take_signals(&self) -> io::Result<()> {
-        while self.next_signal()?.is_some() {}
-        Ok(())
+        let wanted = PASSED_ON.into_iter().filter(|signal| !has(ignored, *signal));
+        Ok(EventSource { signals: block(wanted)?, alarm: ClockAlarm::new()? })
     }
 
     /// Waits for the next event. If the time `until` has come, that takes precedence over all other events, and what has happened to CMD
@@ -95,7 +105,7 @@ impl EventSource {
             if until.is_some_and(|until| until <= now()) {
                 return Ok(WakeReason::Time);
             }
-            if let Some(signal) = self.next_signal()? {
+            if let Some(signal) = self.signals.take()? {
                 return Ok(WakeReason::Signal(signal));
             }
             let mut fds =
@@ -115,11 +125,18 @@ impl EventSource {
             }
         }
     }
+}
 
-    fn next_signal(&self) -> io::Result<Option<Signal>> {
-        let info = self.signals.read_signal()?;
-        Ok(info.and_then(|info| Signal::from_named_raw(i32::try_from(info.ssi_signo).unwrap_or(0))))
-    }
+/// Blocks all signals that can be caught, except those that report a fault of this process.
+pub(super) fn block_signals() -> io::Result<BlockedSignals> {
+    block(PASSED_ON.into_iter())
+}
+
+fn block(signals: impl Iterator<Item = Named>) -> io::Result<BlockedSignals> {
+    let signals: SigSet = signals.collect();
+    signals.thread_block()?;
+    let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+    Ok(BlockedSignals(SignalFd::with_flags(&signals, flags)?))
 }
 
 /// Unblocks the signals for the program that this process becomes: a signal mask survives `exec`.

@@ -26,7 +26,7 @@ use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, WaitOptions, set_child_subreaper, wait};
 
 use super::control::{Control, FromSupervisor, StartOrder};
-use super::events::{EventSource, let_signals_through};
+use super::events::{BlockedSignals, block_signals};
 use super::{code_of_signal, start, tell};
 
 /// Name of the hidden command. Its arguments are the node, the lock and CMD. It is started for every `meshlock run`, and must be fast.
@@ -44,7 +44,6 @@ const KILL_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 /// Runs the supervisor of CMD in its own process. Its standard input is the connection to `meshlock run`.
 pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<()> {
     let command = arguments.get(BEFORE_COMMAND..).unwrap_or_default();
-    let events = EventSource::begin()?;
     let control = Control::of(io::stdin().as_fd().try_clone_to_owned()?);
     let subreaper = set_child_subreaper(Some(rustix::process::getpid()));
     // `meshlock run` has not got the lock, or was killed: there is nothing to do.
@@ -62,11 +61,16 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<()> {
             return Ok(control.say(FromSupervisor::Ended { code: start::code_of(&error), is_last: true })?);
         }
     };
-    let mut supervisor = Supervisor { cmd, control: Some(control), session, events };
+    // From here on only SIGKILL ends this process before the last one below it.
+    let signals = block_signals();
+    let mut supervisor = Supervisor { cmd, control: Some(control), session };
     supervisor.say(FromSupervisor::Started(cmd.as_raw_nonzero().get()));
-    let supervised = let_go_of_the_callers_files().map_err(Into::into).and_then(|()| supervisor.run());
+    let supervised = signals.and_then(|signals| {
+        let_go_of_the_callers_files()?;
+        supervisor.run(&signals)
+    });
     // Whatever has failed: nothing that runs may be left behind without a supervisor.
-    supervised.or_else(|_| supervisor.end_all())
+    Ok(supervised.or_else(|_| supervisor.end_all())?)
 }
 
 /// Starts CMD with the first descriptor as its standard input. Returns its process, and the descriptors that keep the session.
@@ -97,11 +101,8 @@ fn spawn(
     };
     process.stdin(Stdio::from(stdin)).process_group(0);
     process.env("MESHLOCK_FENCE", &order.fence).env("MESHLOCK_SLOT", &order.slot);
-    // On a thread of its own, because a process inherits the blocked signals of the thread that starts it.
-    let spawned = std::thread::scope(|scope| {
-        let starter = scope.spawn(|| let_signals_through().and_then(|()| process.spawn()));
-        starter.join().unwrap_or_else(|_| Err(io::Error::other("the thread that starts it has failed")))
-    })?;
+    // No signal is blocked yet, which CMD would inherit.
+    let spawned = process.spawn()?;
     // CMD and what it starts have it from here on, and nobody else.
     drop(keep_alive);
     Ok((Pid::from_child(&spawned), session))
@@ -130,15 +131,14 @@ struct Supervisor {
     control: Option<Control>,
     /// What keeps the session: the socket first.
     session: Vec<OwnedFd>,
-    events: EventSource,
 }
 
 impl Supervisor {
     /// Runs until the last process below this one has ended.
-    fn run(&mut self) -> anyhow::Result<()> {
+    fn run(&mut self, signals: &BlockedSignals) -> io::Result<()> {
         while self.has_children()? {
-            self.events.take_signals()?;
-            let mut waits = vec![PollFd::from_borrowed_fd(self.events.signals(), PollFlags::IN)];
+            signals.take_all()?;
+            let mut waits = vec![PollFd::new(signals, PollFlags::IN)];
             // While `meshlock run` is there, it is the one who reads the node's messages.
             let watched = match (&self.control, self.session.first()) {
                 (Some(control), _) => Some(control.as_fd()),
@@ -194,7 +194,7 @@ impl Supervisor {
     }
 
     /// Handles the end of `meshlock run`, or of the session after it.
-    fn on_readable(&mut self) -> anyhow::Result<()> {
+    fn on_readable(&mut self) -> io::Result<()> {
         if let Some(control) = &self.control {
             if control.is_over() {
                 self.control = None;
@@ -211,13 +211,11 @@ impl Supervisor {
     }
 
     /// Kills all processes below this one: the session has ended, and nobody else is left to do it.
-    fn end_all(&mut self) -> anyhow::Result<()> {
+    fn end_all(&mut self) -> io::Result<()> {
         let this = Process::this()?;
         while self.has_children()? {
             kill_descendants(this, &[]);
-            self.events.take_signals()?;
-            let mut waits = [PollFd::from_borrowed_fd(self.events.signals(), PollFlags::IN)];
-            match poll(&mut waits, Some(&KILL_AGAIN)) {
+            match poll(&mut [], Some(&KILL_AGAIN)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
