@@ -101,7 +101,7 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(EXIT_NO_NODE);
     }
     match (error.downcast_ref::<ConnectionError>(), error.downcast_ref::<PlaceError>()) {
-        (Some(error), _) if error.is_without_node() => ExitCode::from(EXIT_NO_NODE),
+        (Some(error), _) if error.is_unavailable() => ExitCode::from(EXIT_NO_NODE),
         (None, Some(PlaceError::NoNode(_))) => ExitCode::from(EXIT_NO_NODE),
         (None, Some(_)) => ExitCode::from(EXIT_USAGE),
         (Some(_), _) | (None, None) => ExitCode::FAILURE,

@@ -73,9 +73,10 @@ impl ConnectionError {
         }
     }
 
-    /// Returns whether there is no session with a node, for whatever reason, as opposed to a node of this machine that refused a
-    /// request. The commands exit with 69 in this case (`docs/exit-codes.md`).
-    pub fn is_without_node(&self) -> bool {
-        !matches!(self, ConnectionError::Refused { .. })
+    /// Returns whether there is no session with a node, for whatever reason, or the node's cluster cannot do it at present, as opposed to
+    /// a node that refused a request. The commands exit with 69 in this case (`docs/exit-codes.md`).
+    pub fn is_unavailable(&self) -> bool {
+        let ConnectionError::Refused { kind, .. } = self else { return true };
+        matches!(kind, RefusalKind::Unavailable | RefusalKind::Failed)
     }
 }

@@ -168,6 +168,14 @@ impl PolledRequest {
         })
     }
 
+    /// Returns who holds the lock and who waits for it, if the node says so within `within`. For a request that has ended.
+    pub fn queue_within(&mut self, within: Duration) -> Option<LockQueue> {
+        let lock = self.lock.clone();
+        let answer =
+            self.in_session(|connection, _| connection.ask(within, |tag| ToNode::Queue { tag, lock }));
+        if let Ok(ToClient::Queue { queue, .. }) = answer { Some(queue) } else { None }
+    }
+
     /// Takes the answer to [`ask_queue`](PolledRequest::ask_queue), if it has arrived.
     pub fn take_queue(&mut self) -> Option<LockQueue> {
         self.inbox.queue.take()

@@ -74,6 +74,7 @@ occurrences! {
     OtherTerms Cluster "site goes by other terms than it is configured with",
     PartitionStays Cluster "partial partition that stays in the calm",
     Rejoined Cluster "site that had left joined again",
+    RulesGivenUp Cluster "rules given up in an outage",
     RulesRefused Cluster "rules refused",
     RulesSet Cluster "rules set",
     SnapshotInstalled Cluster "snapshot installed",
@@ -100,6 +101,7 @@ occurrences! {
     StaleHolder Client "stale holder, only the fence protects",
     TakenAway Client "operator took a lock away",
     TimedOut Client "timed out",
+    Unavailable Client "not served because of an outage",
     UpdateAccepted Client "update accepted",
     UpdateRejected Client "update rejected by its fence",
 }

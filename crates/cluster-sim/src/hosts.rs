@@ -119,6 +119,7 @@ impl World {
     pub(super) fn crash(&mut self, machine: usize, down: u64) {
         let Some(node) = self.machines[machine].node.take() else { return };
         self.trace.crashed(self.now, machine);
+        self.contention.on_crash(machine, self.now);
         self.leases.on_lease(node.me(), machine, node.lease().end());
         self.count_crash(&node);
         let host = &mut self.machines[machine];

@@ -44,7 +44,14 @@ impl World {
             }
             Note::OtherTerms { .. } => self.coverage.record(Occurrence::OtherTerms),
             Note::TooOld(_) => self.coverage.record(Occurrence::TooOld),
-            Note::FirstStartWaits { .. }
+            Note::LeadershipLost(_)
+            | Note::LeaseEnded(_)
+            | Note::LeaseRegained { .. }
+            | Note::QuorumLost(_)
+            | Note::QuorumRegained
+            | Note::Departed { .. }
+            | Note::DiskIsOld { .. }
+            | Note::FirstStartWaits { .. }
             | Note::EpochsExhausted
             | Note::Misbehaved { .. }
             | Note::CannotOpen { .. } => {}
@@ -87,6 +94,10 @@ impl World {
             }
             ClientAnswer::RulesRefused { .. } => {
                 self.coverage.record(Occurrence::RulesRefused);
+                None
+            }
+            ClientAnswer::Unavailable { .. } => {
+                self.coverage.record(Occurrence::RulesGivenUp);
                 None
             }
             ClientAnswer::Left { .. } => {
@@ -160,11 +171,30 @@ impl World {
                 self.coverage.record(Occurrence::Lost);
                 self.exclusion.on_lost(request, act_by);
             }
-            LockEvent::Released { request } => self.exclusion.on_left(request),
-            LockEvent::Cancelled { .. } => self.coverage.record(Occurrence::Cancelled),
-            LockEvent::TimedOut { .. } => self.coverage.record(Occurrence::TimedOut),
-            LockEvent::Busy { .. } => self.coverage.record(Occurrence::Busy),
-            LockEvent::Refused { .. } => self.coverage.record(Occurrence::Refused),
+            LockEvent::Released { request } => {
+                self.exclusion.on_left(request);
+                self.contention.on_ended(request, self.now);
+            }
+            LockEvent::Cancelled { request } => {
+                self.coverage.record(Occurrence::Cancelled);
+                self.contention.on_ended(request, self.now);
+            }
+            LockEvent::TimedOut { request } => {
+                self.coverage.record(Occurrence::TimedOut);
+                self.contention.on_taken(request, self.now)?;
+            }
+            LockEvent::Busy { request } => {
+                self.coverage.record(Occurrence::Busy);
+                self.contention.on_taken(request, self.now)?;
+            }
+            LockEvent::Unavailable { request, .. } => {
+                self.coverage.record(Occurrence::Unavailable);
+                self.contention.on_ended(request, self.now);
+            }
+            LockEvent::Refused { request, .. } => {
+                self.coverage.record(Occurrence::Refused);
+                self.contention.on_ended(request, self.now);
+            }
         }
         Ok(())
     }

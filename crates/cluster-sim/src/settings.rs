@@ -153,7 +153,7 @@ impl SeedSettings {
         if self.seed % 8 == 3 {
             config.table_config.max_locks = 4;
         }
-        config.table_config.try_within = Span::from_micros(self.delay * 4 + 1000);
+        config.table_config.try_within = Some(Span::from_micros(self.delay * 4 + 1000));
         config.seed = self.seed ^ (machine as u64) << 32;
         config
     }

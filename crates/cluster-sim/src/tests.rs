@@ -99,7 +99,7 @@ fn writing_a_run_down_does_not_change_it() {
 }
 
 /// Which mutant breaks which property: the table in [`properties`].
-const BREAKS: [(Mutant, &str); 21] = [
+const BREAKS: [(Mutant, &str); 22] = [
     (Mutant::CensusSkipped, "exclusion"),
     (Mutant::GrantWithoutLease, "exclusion"),
     (Mutant::LapseKeepsLocks, "exclusion"),
@@ -114,6 +114,7 @@ const BREAKS: [(Mutant, &str); 21] = [
     (Mutant::GrantUnconfirmed, "leases"),
     (Mutant::ReconnectDropsOne, "starvation"),
     (Mutant::GoneClientKeepsLocks, "departed"),
+    (Mutant::OutageIsContention, "contention"),
     (Mutant::OldEpochAccepted, "sound"),
     (Mutant::SendBeforePersist, "sound"),
     (Mutant::OwnTerms, "leases"),

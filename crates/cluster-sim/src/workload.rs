@@ -111,6 +111,7 @@ impl World {
             | LockEvent::Cancelled { request }
             | LockEvent::TimedOut { request }
             | LockEvent::Busy { request }
+            | LockEvent::Unavailable { request, .. }
             | LockEvent::Refused { request, .. } => self.asked.get(request)?.session,
         };
         self.processes.iter().position(|process| process.session == Some(session))
@@ -142,6 +143,7 @@ impl World {
             LockEvent::Cancelled { request }
             | LockEvent::TimedOut { request }
             | LockEvent::Busy { request }
+            | LockEvent::Unavailable { request, .. }
             | LockEvent::Refused { request, .. } => {
                 if let Some(client) = self.requester(request) {
                     self.rest(client);

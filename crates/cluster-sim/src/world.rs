@@ -14,6 +14,7 @@ use super::machine::SiteMachine;
 use super::network::SimNetwork;
 use super::properties::CheckResult;
 use super::properties::agreement::Agreement;
+use super::properties::contention::Contention;
 use super::properties::departed::Departed;
 use super::properties::exclusion::Exclusion;
 use super::properties::fences::Fences;
@@ -46,6 +47,7 @@ pub(super) struct World {
     pub(super) fences: Fences,
     pub(super) updates: Updates,
     pub(super) agreement: Agreement,
+    pub(super) contention: Contention,
     pub(super) departed: Departed,
     pub(super) leases: Leases,
     pub(super) coverage: Coverage,
@@ -85,6 +87,7 @@ impl World {
             fences: Fences::new(strict),
             updates: Updates::default(),
             agreement: Agreement::default(),
+            contention: Contention::default(),
             departed: Departed::default(),
             leases: Leases::new(clocks, strict),
             coverage: Coverage::default(),
@@ -211,6 +214,10 @@ impl World {
                 }
                 if let ClientCall::SessionEnded(session) = call {
                     self.departed.on_ended(session);
+                    self.contention.on_session_ended(session, self.now);
+                }
+                if let ClientCall::Acquire(wanted) = &call {
+                    self.contention.on_asked(machine, wanted, self.now);
                 }
                 self.drive(machine, Input::Call(call))
             }

@@ -50,12 +50,14 @@ pub enum Mutant {
     BrokenIsFreeAtOnce,
     /// A site that is full asks for a fresh view in every view, however short the last one was.
     RoomAskedForAtOnce,
+    /// A client that was not served because of an outage is told that somebody else has the lock.
+    OutageIsContention,
 }
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 21] = [
+    pub const ALL: [Mutant; 22] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -77,6 +79,7 @@ impl Mutant {
         Mutant::OwnTerms,
         Mutant::BrokenIsFreeAtOnce,
         Mutant::RoomAskedForAtOnce,
+        Mutant::OutageIsContention,
     ];
 }
 

@@ -164,6 +164,7 @@ impl Core {
                 | LockEvent::Cancelled { request }
                 | LockEvent::TimedOut { request }
                 | LockEvent::Busy { request }
+                | LockEvent::Unavailable { request, .. }
                 | LockEvent::Refused { request, .. },
             )
             | ClientAnswer::Queue { request, .. }
@@ -173,6 +174,7 @@ impl Core {
             | ClientAnswer::Leaves { request, .. }
             | ClientAnswer::RulesSet { request, .. }
             | ClientAnswer::RulesRefused { request, .. }
+            | ClientAnswer::Unavailable { request, .. }
             | ClientAnswer::Left { request } => (request, true),
         };
         let listener = if over { self.requests.remove(request) } else { self.requests.get(request).cloned() };

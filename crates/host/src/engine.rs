@@ -144,6 +144,13 @@ impl Engine {
                 "connections between sites are not protected: anyone who reaches the port can pass for any site"
             );
         }
+        if data.is_none() && config.sites.len() > 1 {
+            tracing::warn!(
+                %site,
+                "this site keeps nothing on a disk: once it is restarted it never votes again, so that restarting the sites one after \
+                 the other costs the cluster its voters; give it a data directory"
+            );
+        }
         let checked = config.check()?;
         let listening = listen.as_ref().map(TcpListener::local_addr).transpose()?;
         listen.as_ref().map(|listener| listener.set_nonblocking(true)).transpose()?;
@@ -387,6 +394,10 @@ impl PacketHandler for SharedNode {
 
     fn on_connected(self: &Arc<Self>, site: &SiteName) {
         self.step(|_| Input::Connected(site.clone()));
+    }
+
+    fn is_member(&self, site: &SiteName) -> bool {
+        self.lock().node.view().member(site).is_some()
     }
 
     fn introduce(&self) -> Introduction {

@@ -5,8 +5,8 @@ use meshlock_protocol::Message;
 use tracing::Level;
 
 use meshlock_cluster::cause::Cause;
-use meshlock_cluster::names::SiteName;
-use meshlock_cluster::node::{ClientAnswer, ClientCall, Input, Node, Note, Packet};
+use meshlock_cluster::names::{Member, SiteName};
+use meshlock_cluster::node::{Age, ClientAnswer, ClientCall, Departure, Input, Node, Note, Packet};
 use meshlock_cluster::table::{Acquire, LockEvent, Request};
 
 /// The log target of lines about single acquisitions.
@@ -74,6 +74,9 @@ pub(super) fn tells(site: &SiteName, answer: &ClientAnswer) {
         LockEvent::TimedOut { request } => (request, "timed out"),
         LockEvent::Busy { request } => (request, "busy"),
         LockEvent::Cancelled { request } => (request, "cancelled"),
+        LockEvent::Unavailable { request, why } => {
+            return tracing::debug!(target: LOCK, %site, request = request.0, "not available: {why}");
+        }
         LockEvent::Refused { request, why } => {
             return tracing::debug!(target: LOCK, %site, request = request.0, "{why}");
         }
@@ -85,6 +88,17 @@ pub(super) fn tells(site: &SiteName, answer: &ClientAnswer) {
 /// Formats a cause for the log; `None` if it is unknown, as from a site that speaks version 1 of the wire format.
 fn shown(cause: Option<Cause>) -> Option<String> {
     cause.map(|cause| cause.to_string())
+}
+
+/// Logs that a member has gone.
+fn departed(member: &Member, how: Departure) {
+    match how {
+        Departure::Said => tracing::info!(%member, "a site has left the cluster"),
+        Departure::Unknown => tracing::info!(%member, "a site is no longer a member"),
+        Departure::GivenUp => {
+            tracing::warn!(%member, "a site was given up: it has failed or is cut off, and its lease has run out");
+        }
+    }
 }
 
 /// Writes a note to the log.
@@ -141,6 +155,31 @@ pub(super) fn note(note: &Note) {
             tracing::warn!(%site, why, "a peer sent something that no correct site sends; compare its version and look at its log");
         }
         Note::Leads(term) => tracing::info!(term = term.0, "this site is now the leader"),
+        Note::LeadershipLost(term) => {
+            tracing::warn!(
+                term = term.0,
+                "this site no longer leads: another one was elected, or too few voters answer"
+            );
+        }
+        Note::LeaseEnded(voters) => {
+            tracing::warn!(%voters, "the lease of this site has ended: it grants nothing, and what its clients held is lost");
+        }
+        Note::LeaseRegained { after } => {
+            tracing::warn!(after = %Age(*after), "this site has a lease again, and grants locks");
+        }
+        Note::QuorumLost(voters) => {
+            tracing::warn!(%voters, "the quorum is lost: without more than half of the voters nobody is granted a lock");
+        }
+        Note::QuorumRegained => tracing::warn!("the quorum is regained: there is a leader again"),
+        Note::Departed { member, how } => departed(member, *how),
+        Note::DiskIsOld { by } => {
+            tracing::error!(
+                %by,
+                "the disk of this site is older than what this site has confirmed to another voter: it was put back from an old copy, \
+                 or has lost writes; this site cannot vote with it. Stop this site, and put its newest disk back or empty its data \
+                 directory"
+            );
+        }
         Note::Granted(_) | Note::GaveUp(_) | Note::Proposed(_) => tracing::debug!(?note),
     }
 }

@@ -261,7 +261,7 @@ fn a_client_that_is_too_old_is_told_so_in_words_that_it_can_read() {
     let refused = greeted(&served, 1);
     assert_eq!(number(&refused), 9, "as in version 2");
     let (message, _) = take_to_client(&refused).unwrap().unwrap();
-    assert!(matches!(message, ToClient::Refused { why, .. } if why.contains("speaks versions 2 to 3")));
+    assert!(matches!(message, ToClient::Refused { why, .. } if why.contains("speaks versions 2 to 4")));
 }
 
 /// Where a played node listens.
@@ -291,7 +291,7 @@ impl Listens for TcpListener {
     }
 }
 
-/// Plays a node of version 2 for a client of today: it refuses version 3, and is asked again.
+/// Plays a node of version 2 for a client of today: it refuses any other version, and is asked again.
 fn play_a_node_of_version_2(listener: impl Listens) -> std::thread::JoinHandle<Vec<ToNode>> {
     std::thread::spawn(move || {
         let refusal = said_by("<", conversation("a client of version 3, which such a node refuses"));
@@ -321,7 +321,7 @@ fn talk_to_a_node_of_version_2(endpoint: &NodeEndpoint, listener: impl Listens) 
         .iter()
         .filter_map(|said| if let ToNode::Hello { version, .. } = said { Some(*version) } else { None })
         .collect();
-    assert_eq!(versions, [3, 2]);
+    assert_eq!(versions, [VERSIONS.1, 2]);
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn a_client_refuses_a_node_that_answers_in_a_version_that_it_does_not_speak() {
         );
         let text = error.to_string();
         assert!(
-            text.contains(&format!("speaks version {theirs} to clients, and this program versions 2 to 3")),
+            text.contains(&format!("speaks version {theirs} to clients, and this program versions 2 to 4")),
             "{text}"
         );
         joined("the node has answered", node);

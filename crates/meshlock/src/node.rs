@@ -27,6 +27,9 @@ use crate::semaphore::{PermitSource, Semaphore};
 /// Timeout for the cluster to agree that a site without holders has left.
 const AGREE_WITHIN: Duration = Duration::from_secs(3);
 
+/// Interval for checking whether a site that leaves has anything to wait for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 /// A site of the cluster, in this process. Clones refer to the same node. It stops when the last clone and the last guard are dropped.
 ///
 /// ```
@@ -265,20 +268,27 @@ impl Node {
     }
 
     /// Leaves the cluster, so that the other sites need not wait for this one's lease to end. Nothing more is granted here. Completes
-    /// once everything held here is released and the other sites have agreed.
+    /// once everything held here is released and the other sites have agreed, and returns `true`. Where they cannot agree, because too
+    /// few of them are reachable, it returns `false` after the length of a lease and three seconds; then they wait until this site's
+    /// lease ends. [`shut_down`](Node::shut_down) limits the time.
+    ///
+    /// A site that has begun to leave does not stay, even if the future is dropped: it goes on leaving by itself.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let node = meshlock::Node::local()?;
-    /// node.leave().await;
+    /// assert!(node.leave().await);
     /// assert!(node.lock("orders").await.is_err());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn leave(&self) {
+    pub async fn leave(&self) -> bool {
+        let Inner { front, me, .. } = &*self.inner;
+        // A site that leaves does not renew its lease, so nothing is held any more when the lease is over.
+        let longest = Duration::from_micros(front.lease_length().micros()) + AGREE_WITHIN;
         // No rule denies it to this process, and a node that stops has left.
-        let _ = self.inner.front.leave(&self.inner.me).await;
+        front.node().within(longest, front.leave(me)).await.is_some()
     }
 
     /// Like [`leave`](Node::leave), without async.
@@ -286,17 +296,18 @@ impl Node {
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let node = meshlock::Node::local()?;
-    /// node.leave_blocking();
+    /// assert!(node.leave_blocking());
     /// assert!(node.lock_blocking("orders").is_err());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn leave_blocking(&self) {
-        wait_for(self.leave());
+    pub fn leave_blocking(&self) -> bool {
+        wait_for(self.leave())
     }
 
     /// Leaves the cluster in bounded time. No more clients are accepted; existing ones have `grace` to release what they hold, then they
-    /// are told that it is lost. Returns whether the other sites have agreed; if not, they wait until this site's lease ends.
+    /// are told that it is lost and have the margin of a lease to stop. Returns whether the other sites have agreed; if not, they wait
+    /// until this site's lease ends. They have three more seconds to agree. If too few of them are reachable for that, nobody waits for them.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -309,17 +320,36 @@ impl Node {
     pub async fn shut_down(&self, grace: Duration) -> bool {
         let Inner { front, served, me, .. } = &*self.inner;
         served.stop_accepting();
-        let mut leaving = std::pin::pin!(self.leave());
-        if front.node().within(grace, leaving.as_mut()).await.is_some() {
-            return true;
+        let mut leaving = std::pin::pin!(front.leave(me));
+        let left = async {
+            tokio::select! {
+                biased;
+                _ = leaving.as_mut() => true,
+                () = self.until_hopeless() => false,
+            }
+        };
+        if let Some(left) = front.node().within(grace, left).await {
+            return left;
         }
         let holders = front.take_all_away(me).unwrap_or_default();
         if holders > 0 {
             tracing::warn!(holders, "clients hold locks: they are told that they have lost them");
         }
-        let margin = front.node().look(|node| node.lease().terms().margin);
-        let longest = Duration::from_micros(margin.micros()) + AGREE_WITHIN;
-        front.node().within(longest, leaving).await.is_some()
+        let (margin, can_agree) =
+            front.node().look(|node| (node.lease().terms().margin, node.reaches_majority()));
+        let to_stop = if holders > 0 { Duration::from_micros(margin.micros()) } else { Duration::ZERO };
+        let to_agree = if can_agree { AGREE_WITHIN } else { Duration::ZERO };
+        front.node().within(to_stop + to_agree, leaving).await.is_some()
+    }
+
+    /// Waits until nothing is held here, and too few sites are reachable to agree on anything: then nothing is worth waiting for.
+    async fn until_hopeless(&self) {
+        let node = self.inner.front.node();
+        while node.look(|node| node.table().holds_anything() || node.reaches_majority()) {
+            if !node.sleep(LOOK_EVERY).await {
+                return;
+            }
+        }
     }
 
     /// Like [`shut_down`](Node::shut_down), without async.

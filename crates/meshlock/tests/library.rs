@@ -149,6 +149,8 @@ fn locks_work_without_async() {
 fn a_semaphore_admits_as_many_as_it_has_permits() {
     async_test(async {
         let cluster = Cluster::local(3).unwrap();
+        // A site that is not a member yet could not say that the permits are taken.
+        cluster.ready().await;
         let pool = |at: usize| cluster[at].semaphore("pool", 2);
         let (first, second) = (pool(0).acquire().await.unwrap(), pool(1).acquire().await.unwrap());
         assert!(matches!(pool(2).try_acquire().await, Err(AcquireError::Busy { .. })));
@@ -208,6 +210,62 @@ fn a_site_that_leaves_delays_nobody() {
         cluster[1].front().node().until(|state| state.open && state.members == 2).await;
         let refused = cluster[0].lock("a").await;
         assert!(matches!(refused, Err(AcquireError::Refused { cause: Refusal::Leaving, .. })), "{refused:?}");
+    });
+}
+
+/// A site of three whose other two never run.
+fn alone_of_three() -> Node {
+    let others = [("a", "127.0.0.1:0"), ("b", "127.0.0.1:1"), ("c", "127.0.0.1:1")];
+    Node::builder().site("a").sites(others).plaintext().in_memory().start().unwrap()
+}
+
+#[test]
+fn without_a_quorum_a_lock_is_not_available_and_not_busy() {
+    async_test(async {
+        let node = alone_of_three();
+        let tried = node.try_lock("orders").await;
+        let late = node.lock_within("orders", Duration::from_millis(20)).await;
+        for error in [tried.unwrap_err(), late.unwrap_err()] {
+            let AcquireError::Unavailable { lock, why, .. } = &error else { panic!("{error:?}") };
+            assert_eq!(lock, "orders");
+            assert_eq!(why, "a is not a member of the cluster: 1 of 3 voters is reachable");
+        }
+    });
+}
+
+#[test]
+fn a_site_that_has_begun_to_leave_goes_on_leaving_by_itself() {
+    async_test(async {
+        let cluster = Cluster::local(3).unwrap();
+        cluster.ready().await;
+        cluster[1].front().node().until(|state| state.open && state.members == 3).await;
+        {
+            let mut leaving = std::pin::pin!(cluster[0].leave());
+            // Polled once, and dropped.
+            let polled = std::future::poll_fn(|context| {
+                std::task::Poll::Ready(leaving.as_mut().poll(context).is_ready())
+            });
+            assert!(!polled.await, "the others have not agreed yet");
+        }
+        let refused = cluster[0].lock("a").await;
+        assert!(matches!(refused, Err(AcquireError::Refused { cause: Refusal::Leaving, .. })), "{refused:?}");
+        let state = cluster[1].front().node().until(|state| state.open && state.members == 2);
+        in_time("the others go on without it", state).await;
+        assert!(in_time("it knows that it has left", cluster[0].leave()).await);
+    });
+}
+
+#[test]
+fn nobody_waits_for_others_that_cannot_agree_that_a_site_leaves() {
+    async_test(async {
+        let cluster = Cluster::local(3).unwrap();
+        cluster.ready().await;
+        cluster[0].front().node().until(|state| state.open && state.members == 3).await;
+        let first = cluster[0].clone();
+        drop(cluster);
+        // Without a majority it ends, however long its clients would have had.
+        let left = in_time("it stops", first.shut_down(WITHIN * 2)).await;
+        assert!(!left, "nobody could agree");
     });
 }
 

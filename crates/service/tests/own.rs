@@ -25,11 +25,17 @@ impl Api {
     }
 
     fn with(limits: ApiLimits) -> Option<Self> {
+        Api::of(&["local"], limits)
+    }
+
+    /// Starts the first of these sites; the others never run.
+    fn of(sites: &[&str], limits: ApiLimits) -> Option<Self> {
         if !needs_program("curl") {
             return None;
         }
-        let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
-        let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
+        let sites: Vec<meshlock_cluster::names::SiteName> =
+            sites.iter().map(|site| site.parse().unwrap()).collect();
+        let engine = Engine::start(NodeSetup::new(Config::new(sites[0].clone(), sites))).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let setup = meshlock_service::ApiSetup { listener, security: Security::Plain, limits };
         let serving = Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap();
@@ -276,23 +282,28 @@ fn health_status_and_the_api_description_are_served() {
 }
 
 #[test]
-fn a_site_without_a_majority_reports_it() {
-    if !needs_program("curl") {
-        return;
+fn without_a_quorum_every_api_says_that_the_lock_is_not_available_and_why() {
+    let Some(api) = Api::of(&["a", "b", "c"], ApiLimits::default()) else { return };
+    let why = "a is not a member of the cluster: 1 of 3 voters is reachable";
+    for wait in [json!({ "try": true }), json!({ "wait_ms": 20 })] {
+        let (status, said) = api.post("/v1/locks/jobs/acquire", &wait);
+        assert_eq!((status, &said["code"]), (503, &"unavailable".into()), "{wait}: {said}");
+        assert!(said["message"].as_str().unwrap().ends_with(why), "{said}");
     }
-    let sites: [meshlock_cluster::names::SiteName; 3] = ["a", "b", "c"].map(|name| name.parse().unwrap());
-    let engine = Engine::start(NodeSetup::new(Config::new(sites[0].clone(), sites.to_vec()))).unwrap();
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let setup =
-        meshlock_service::ApiSetup { listener, security: Security::Plain, limits: ApiLimits::default() };
-    let api = Api {
-        serving: Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap(),
-        _engine: engine,
-    };
+    let (_, session) = api.ask("PUT", "/v1/session/create", "");
+    let session = session["ID"].as_str().unwrap();
+    let (status, said) = api.ask("PUT", &format!("/v1/kv/jobs?acquire={session}"), "");
+    assert_eq!((status, said), (503, format!("meshlock: {why}").into()), "Consul");
+    let (status, said) = api.post("/v1/locks/jobs/break", &json!({}));
+    assert_eq!((status, &said["code"]), (503, &"unavailable".into()), "{said}");
+}
+
+#[test]
+fn a_site_without_a_majority_reports_it() {
+    let Some(api) = Api::of(&["a", "b", "c"], ApiLimits::default()) else { return };
     assert_eq!(api.ask("GET", "/healthz", "").0, 200);
     let (code, ready) = api.ask("GET", "/readyz", "");
     assert_eq!((code, &ready["ok"]), (503, &json!(false)), "{ready}");
-    assert_eq!(api.post("/v1/locks/jobs/acquire", &json!({ "try": true })).1["code"], "busy");
     // Clients of etcd may ask for an error if there is no leader.
     let grant = |header: &str| {
         let output = api.curl("/v3/lease/grant").args(["-d", r#"{"TTL":5}"#, "-H", header]).output_in_time();

@@ -21,6 +21,10 @@ class TimedOut(Error):
     """The lock was not granted within the time that the caller gave."""
 
 
+class Unavailable(Error):
+    """The cluster cannot say who holds the lock: the node is cut off, or other nodes do not answer. Nobody is known to hold it."""
+
+
 class Unreachable(Error):
     """No node answers."""
 
@@ -33,5 +37,5 @@ def of(status: int, said: Any) -> Error:
     told = said if isinstance(said, dict) else {}
     code = str(told.get("code", f"http_{status}"))
     message = str(told.get("message", f"the node answered with status {status}"))
-    kinds = {"busy": Busy, "timed_out": TimedOut}
+    kinds = {"busy": Busy, "timed_out": TimedOut, "unavailable": Unavailable}
     return kinds.get(code, Error)(code, message)

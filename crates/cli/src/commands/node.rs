@@ -2,6 +2,7 @@
 
 mod daemon;
 mod otlp;
+mod repeats;
 mod service_manager;
 
 use std::io::{self, IsTerminal, Write};
@@ -14,7 +15,7 @@ use meshlock_cluster::names::SiteName;
 use tracing::Level;
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{FilterExt, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -24,6 +25,7 @@ use crate::settings::file::{self, ConfigSource, File, ListedSite, SocketMode};
 use crate::settings::guard::access_of;
 use crate::settings::{Flags, NodeSettings, located};
 use otlp::{Collector, Exporter};
+use repeats::Repeats;
 
 /// Arguments of `meshlock node`.
 #[derive(Debug, Args)]
@@ -142,7 +144,8 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<C
     let reload = Reload { config: config.clone() };
     let (file, source) =
         config.map_or_else(|| Ok((File::default(), ConfigSource::default())), |path| file::read(&path))?;
-    let _log = start_log(log, log_level, collector(otlp)?)?;
+    let repeats = Repeats::default();
+    let _log = start_log(log, log_level, repeats.clone(), collector(otlp)?)?;
     let (named, at) = split(join)?;
     // A check connects to no other site.
     let join = if check { Vec::new() } else { at };
@@ -153,7 +156,9 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<C
         writeln!(out, "{site} of {cluster}: the configuration is valid")?;
         return Ok(CommandOutcome::Done);
     }
-    daemon::run(settings, &source, &reload, out)
+    let outcome = daemon::run(settings, &source, &reload, &repeats, out);
+    repeats.report(None);
+    outcome
 }
 
 /// The file from which SIGHUP reads the access rules and tokens again.
@@ -205,6 +210,7 @@ fn collector(flag: Option<Collector>) -> Result<Option<Collector>, UsageError> {
 fn start_log(
     log: Log,
     levels: Targets,
+    repeats: Repeats,
     collector: Option<Collector>,
 ) -> io::Result<(WorkerGuard, Option<Exporter>)> {
     let (writer, guard) = tracing_appender::non_blocking(io::stderr());
@@ -214,9 +220,12 @@ fn start_log(
     let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_target(false);
     match log {
         Log::Text => {
-            registry.with(lines.with_ansi(io::stderr().is_terminal()).with_filter(levels)).init();
+            let lines = lines.with_ansi(io::stderr().is_terminal());
+            registry.with(lines.with_filter(levels.and(repeats))).init();
         }
-        Log::Json => registry.with(lines.json().flatten_event(true).with_filter(levels)).init(),
+        Log::Json => {
+            registry.with(lines.json().flatten_event(true).with_filter(levels.and(repeats))).init();
+        }
     }
     Ok((guard, exporter))
 }

@@ -110,6 +110,7 @@ fn change(
     match remote.ask(ANSWER_WITHIN, |tag| ToNode::SetRules { tag, rules }) {
         Ok(ToClient::RulesSet { epoch, .. }) => show(target, &wanted, epoch, out),
         Ok(other) => Err(unexpected(remote, &other)),
+        Err(error) if error.is_unavailable() => Err(error.into()),
         // The cluster refuses invalid rules, which the caller can mend.
         Err(ConnectionError::Refused { why, .. }) => Err(UsageError::new(why).into()),
         Err(error) => Err(error.into()),

@@ -10,6 +10,7 @@ use meshlock_wire::clients::{Status, ToClient, ToNode};
 use serde_json::json;
 
 use super::target::{self, ANSWER_WITHIN, Target, unexpected};
+use crate::EXIT_NO_NODE;
 use crate::output::{self, CommandOutcome, Printable, UsageError};
 
 /// How long a site may take to leave: its clients first release their locks, or its lease ends.
@@ -193,26 +194,39 @@ fn remove(
     let until = Instant::now() + LEAVE_WITHIN;
     let mut acknowledged = false;
     // The order can be lost, and the site can crash: only the view says whether the site has left.
-    while target::status(&mut remote)?.view.contains(&member) {
-        if Instant::now() >= until {
-            anyhow::bail!(still_there(name, acknowledged));
+    loop {
+        let now = target::status(&mut remote)?;
+        if !now.view.contains(&member) {
+            return tell_removed(target, &status, name, acknowledged, out);
         }
-        let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Remove { tag, site: name.clone() })?;
-        let ToClient::Leaves { leaves, .. } = answer else { return Err(unexpected(&remote, &answer)) };
-        acknowledged |= leaves;
+        if Instant::now() >= until {
+            eprintln!("meshlock: {}", still_there(name, acknowledged));
+            let is_outage = now.lease_left.is_none();
+            return Ok(if is_outage { CommandOutcome::Exit(EXIT_NO_NODE) } else { CommandOutcome::Refuted });
+        }
+        // A site that has confirmed it leaves, whatever happens, and need not be told again.
+        if !acknowledged {
+            let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Remove { tag, site: name.clone() })?;
+            let ToClient::Leaves { leaves, .. } = answer else { return Err(unexpected(&remote, &answer)) };
+            acknowledged = leaves;
+        }
         // The node sends nothing else to this session: this only waits.
         remote.receive(Some(LOOK_EVERY))?;
     }
-    tell_removed(target, &status, name, acknowledged, out)
 }
 
 fn still_there(name: &SiteName, acknowledged: bool) -> String {
-    let why = if acknowledged {
-        "the cluster has no leader, or clients still hold locks (`meshlock status` lists them); repeat the command later"
-    } else {
-        "it does not answer, and the cluster has no leader that could exclude it; see whether a majority of the voters runs"
-    };
-    format!("{name} has not left yet: {why}")
+    if acknowledged {
+        let why =
+            "its clients still hold locks (`meshlock status` lists them), or too few voters are reachable";
+        return format!(
+            "{name} is leaving, but has not left yet: {why}; it will leave without another command"
+        );
+    }
+    format!(
+        "{name} has not left: it does not answer, and too few voters are reachable to exclude it; nothing was done, \
+         see whether a majority of the voters runs"
+    )
 }
 
 fn tell_removed(

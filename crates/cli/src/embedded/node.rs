@@ -112,8 +112,8 @@ impl EmbeddedNode {
         let left = runtime.block_on(async {
             let mut leaving = pin!(self.node.leave());
             loop {
-                if tokio::time::timeout(LEAVE_WITHIN, leaving.as_mut()).await.is_ok() {
-                    return true;
+                if let Ok(left) = tokio::time::timeout(LEAVE_WITHIN, leaving.as_mut()).await {
+                    return left;
                 }
                 count = self.counts.try_iter().last().unwrap_or(count);
                 if count == 0 {

@@ -74,6 +74,9 @@ impl NodeSettings {
         if let Some(turns) = file.local_turns {
             node = node.local_turns(turns);
         }
+        if let Some(limit) = file.try_within {
+            node = node.try_within(limit.duration());
+        }
         if let Some(ttl) = file.session_ttl {
             node = node.session_ttl(ttl.duration());
         }

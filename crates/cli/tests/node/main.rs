@@ -9,6 +9,7 @@ mod config;
 mod follow;
 mod operate;
 mod otlp;
+mod outage;
 mod site;
 mod up;
 mod versions;

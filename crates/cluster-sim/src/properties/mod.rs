@@ -7,6 +7,7 @@
 //! | a resource that rejects old fences loses no update | the purpose for users | [`updates`] | all fences are equal, where clocks drift further than leases allow for |
 //! | no view is agreed on while a member that it excludes may have a lease, and no leader proposes one too early | why recovery is safe | [`leases`] | a lease counts from its receipt; a member is excluded a tick early; a new leader does not wait; a lease is granted unconfirmed; a site follows its own terms |
 //! | each epoch has one view | otherwise two views would run at once | [`agreement`] | packets of another cluster are accepted |
+//! | a client is told that a lock is taken only if another one uses it | a cron job that skips its turn must know why | [`contention`] | an outage is called contention |
 //! | a client that is gone holds nothing | crashed clients free their locks at once | [`departed`] | the locks of a client that is gone stay with it |
 //! | after faults have stopped every client that wants a lock gets it, in a time that is derived from the terms | no deadlock, no starvation | [`starvation`] | a message is lost with its connection |
 //! | in every second the number of views is bounded by what can ask for one, and that of events by a constant | a cluster that changes views in circles stalls every lock | [`steps`] | a full site asks for a fresh view in every view |
@@ -17,6 +18,7 @@
 //! caught as well, by the Raft implementation's own checks.)
 
 pub(super) mod agreement;
+pub(super) mod contention;
 pub(super) mod departed;
 pub(super) mod exclusion;
 pub(super) mod fences;

@@ -28,6 +28,9 @@ pub(crate) fn on_note(machine: usize, note: &Note, now: Moment) -> CheckResult {
             let what = |member| format!("s{machine} installs a view in which {member} has no address");
             unknown.map_or(Ok(()), |member| broken("sound", now, what(member)))
         }
+        Note::DiskIsOld { by } => {
+            broken("sound", now, format!("the disk of s{machine} lacks what it has confirmed to {by}"))
+        }
         Note::EpochsExhausted => broken("sound", now, format!("s{machine} has run out of epochs")),
         Note::OtherCluster { .. }
         | Note::DiskReplaced { .. }
@@ -39,7 +42,13 @@ pub(crate) fn on_note(machine: usize, note: &Note, now: Moment) -> CheckResult {
         | Note::Granted(_)
         | Note::GaveUp(_)
         | Note::Proposed(_)
-        | Note::Leads(_) => Ok(()),
+        | Note::Leads(_)
+        | Note::LeadershipLost(_)
+        | Note::LeaseEnded(_)
+        | Note::LeaseRegained { .. }
+        | Note::QuorumLost(_)
+        | Note::QuorumRegained
+        | Note::Departed { .. } => Ok(()),
     }
 }
 

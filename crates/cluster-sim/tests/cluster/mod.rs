@@ -1,4 +1,4 @@
-//! A few nodes in one thread over a network without delay or loss, for benchmarks, memory counts and malformed packets.
+//! A few nodes in one thread over a network without loss, and without delay unless a test sets one, for benchmarks, memory counts and malformed packets.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -15,7 +15,10 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Node>,
     /// Answers to clients since the last call of [`Cluster::is_granted`].
     pub(crate) told: Vec<ClientAnswer>,
-    wire: VecDeque<(usize, SiteName, Packet)>,
+    /// Packets with the times at which they arrive, the sender and the receiver.
+    wire: VecDeque<(Time, usize, SiteName, Packet)>,
+    /// How long every packet takes.
+    delay: Span,
     now: Time,
     out: Vec<NodeOutput>,
     last: u64,
@@ -60,8 +63,17 @@ impl Cluster {
             starts.push(out);
         }
         let (told, wire, out) = (Vec::new(), VecDeque::new(), Vec::new());
-        let mut cluster =
-            Cluster { nodes, told, wire, now: Time::ZERO, out, last: 0, tamper: None, gone: BTreeSet::new() };
+        let mut cluster = Cluster {
+            nodes,
+            told,
+            wire,
+            delay: Span::ZERO,
+            now: Time::ZERO,
+            out,
+            last: 0,
+            tamper: None,
+            gone: BTreeSet::new(),
+        };
         for (at, mut out) in starts.into_iter().enumerate() {
             cluster.perform(at, &mut out);
         }
@@ -98,7 +110,9 @@ impl Cluster {
         let mut written = None;
         for output in out.drain(..) {
             match output {
-                NodeOutput::Send { to, packet } => self.wire.push_back((at, to, packet)),
+                NodeOutput::Send { to, packet } => {
+                    self.wire.push_back((self.now + self.delay, at, to, packet))
+                }
                 NodeOutput::Persist { token, .. } => written = Some(token),
                 NodeOutput::Answer(answer) => {
                     if matches!(answer, ClientAnswer::Left { .. }) {
@@ -114,9 +128,23 @@ impl Cluster {
         }
     }
 
-    /// Delivers all packets.
+    /// Lets every packet that is sent from now on take this long.
+    #[allow(dead_code, reason = "benchmarks do not use it")]
+    pub(crate) fn delay(&mut self, delay: Span) {
+        self.delay = delay;
+    }
+
+    /// Returns the time.
+    #[allow(dead_code, reason = "benchmarks do not use it")]
+    pub(crate) fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Delivers all packets that have arrived.
     pub(crate) fn settle(&mut self) {
-        while let Some((from, to, packet)) = self.wire.pop_front() {
+        while self.wire.front().is_some_and(|(at, ..)| *at <= self.now)
+            && let Some((_, from, to, packet)) = self.wire.pop_front()
+        {
             let to = (0..self.nodes.len()).find(|&at| name(at) == to).expect("a site of the cluster");
             let arriving = match &mut self.tamper {
                 Some(tamper) => tamper(from, packet),
@@ -133,7 +161,8 @@ impl Cluster {
         let end = self.now + span;
         while self.now < end {
             let running = (0..self.nodes.len()).filter(|at| !self.gone.contains(at));
-            let due = running.map(|at| self.nodes[at].next_due()).min().unwrap_or(end);
+            let arrives = self.wire.front().map(|(at, ..)| *at);
+            let due = running.map(|at| self.nodes[at].next_due()).chain(arrives).min().unwrap_or(end);
             self.now = due.max(self.now + Span::TICK).min(end);
             for at in 0..self.nodes.len() {
                 self.input(at, Input::Time);
@@ -142,17 +171,16 @@ impl Cluster {
         }
     }
 
-    /// Requests a lock for a client of the site.
+    /// Requests a lock for a client of the site, which waits for it.
     pub(crate) fn acquire(&mut self, at: usize, lock: &LockName) -> Request {
+        self.acquire_for(at, lock, Wait::Forever)
+    }
+
+    /// Requests a lock for a client of the site, which waits for so long.
+    pub(crate) fn acquire_for(&mut self, at: usize, lock: &LockName, wait: Wait) -> Request {
         self.last += 1;
         let (session, request) = (Session(1), Request(self.last));
-        let call = ClientCall::Acquire(Acquire {
-            session,
-            request,
-            lock: lock.clone(),
-            wait: Wait::Forever,
-            cause: None,
-        });
+        let call = ClientCall::Acquire(Acquire { session, request, lock: lock.clone(), wait, cause: None });
         self.input(at, Input::Call(call));
         request
     }

@@ -19,6 +19,7 @@
 //! accepted and dropped cannot be recovered. A peer whose oldest message has waited longer than `unreachable_after` is
 //! reported too, until it acknowledges.
 
+mod round_trip;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
 use crate::time::{Span, Time};
 use meshlock_protocol::{Epoch, numbered};
+use round_trip::RoundTrip;
 
 /// Maximum number of messages that wait for acknowledgement before a link breaks.
 pub(crate) const MAX_UNACKNOWLEDGED: usize = 1 << 14;
@@ -105,6 +107,7 @@ struct Link<B> {
     /// When messages are sent again next, and how many times in a row they were.
     resent: Resent,
     broken: bool,
+    round_trip: RoundTrip,
     /// Every message up to this number has been delivered here.
     delivered: u64,
     /// The value of `delivered` that the peer was last told.
@@ -116,6 +119,8 @@ struct Link<B> {
 struct Unacknowledged<B> {
     /// When it was first sent.
     since: Time,
+    /// Whether it was sent again.
+    again: bool,
     epoch: Epoch,
     body: B,
 }
@@ -147,7 +152,7 @@ impl<B: Clone> Links<B> {
         if link.unacknowledged.is_empty() {
             link.resent = Resent { due: now + timeouts.resend_after, times: 0 };
         }
-        link.unacknowledged.push_back(Unacknowledged { since: now, epoch, body: body.clone() });
+        link.unacknowledged.push_back(Unacknowledged { since: now, again: false, epoch, body: body.clone() });
         let number = link.first + link.unacknowledged.len() as u64 - 1;
         out.push((to.clone(), link.data(number, epoch, body)));
     }
@@ -232,6 +237,18 @@ impl<B: Clone> Links<B> {
         self.peers.values().filter(overdue).map(|link| &link.peer)
     }
 
+    /// Takes the time of a question to a peer and its reply, which travel beside the link.
+    pub(crate) fn on_round_trip(&mut self, site: &SiteName, took: Span) {
+        if let Some(link) = self.peers.get_mut(site) {
+            link.round_trip.measured(took);
+        }
+    }
+
+    /// Returns within what time nearly all replies of the slowest peer come; `None` before anything was measured.
+    pub(crate) fn slowest_round_trip(&self) -> Option<Span> {
+        self.peers.values().filter_map(|link| link.round_trip.nearly_all()).max()
+    }
+
     /// Drops the links to all incarnations for which `keep` returns false.
     pub(crate) fn retain(&mut self, keep: impl Fn(&Member) -> bool) {
         self.peers.retain(|_, link| keep(&link.peer));
@@ -256,6 +273,7 @@ impl<B: Clone> Link<B> {
             first: 1,
             resent: Resent { due: Time::ZERO, times: 0 },
             broken: false,
+            round_trip: RoundTrip::default(),
             delivered: 0,
             told: 0,
             ack_due: None,
@@ -277,7 +295,13 @@ impl<B: Clone> Link<B> {
         }
         if ack >= self.first {
             let news = usize::try_from(ack + 1 - self.first).unwrap_or(usize::MAX);
-            self.unacknowledged.drain(..news.min(self.unacknowledged.len()));
+            // The last of them is what the acknowledgement answers; those before may have been acknowledged late.
+            let last = self.unacknowledged.drain(..news.min(self.unacknowledged.len())).next_back();
+            match last {
+                Some(last) if last.again => self.round_trip.bounded(now.since(last.since)),
+                Some(last) => self.round_trip.measured(now.since(last.since)),
+                None => {}
+            }
             self.first = ack + 1;
             // The peer makes progress: what is still missing gets the full timeout again.
             self.resent = Resent { due: now + timeouts.resend_after, times: 0 };
@@ -287,6 +311,7 @@ impl<B: Clone> Link<B> {
 
     fn resend(&mut self, out: &mut Outgoing<B>) {
         let numbers = self.first..;
+        self.unacknowledged.iter_mut().take(RESEND_WINDOW).for_each(|sent| sent.again = true);
         let again: Vec<(u64, Unacknowledged<B>)> =
             numbers.zip(self.unacknowledged.iter().take(RESEND_WINDOW).cloned()).collect();
         for (number, Unacknowledged { epoch, body, .. }) in again {

@@ -28,6 +28,7 @@ use crate::names::SiteName;
 use crate::view::View;
 use disk::{Ballot, Disk, DiskWrite, LogEntry, Mirror, Saved};
 use message::RaftMessage;
+pub(crate) use sense::Implausible;
 use writing::{Batch, Writing};
 
 /// Maximum number of voters: with more, agreement only gets slower.
@@ -209,7 +210,7 @@ impl Membership {
         from: &SiteName,
         message: RaftMessage,
         out: &mut Vec<MembershipOutput>,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), Implausible> {
         let sender = self.voters.iter().position(|voter| voter == from);
         let sender = sender.filter(|&sender| sender != self.me).ok_or("not another voter")?;
         sense::check(&message, &self.raw.raft)?;

@@ -11,8 +11,35 @@ use super::message::{RaftKind, RaftMessage};
 /// Upper bound for terms and log indexes: there is room to count on from there.
 const MAX_INDEX: u64 = u64::MAX >> 1;
 
-/// Checks a message to this voter, and returns what is wrong with it.
-pub(super) fn check<S: Storage>(message: &RaftMessage, voter: &Raft<S>) -> Result<(), &'static str> {
+/// Why a message cannot be handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Implausible {
+    /// No correct voter sends it.
+    Peer(&'static str),
+    /// A correct voter sends it if this voter's own disk lacks what this voter has confirmed before.
+    OwnDiskIsOld,
+}
+
+impl From<&'static str> for Implausible {
+    fn from(why: &'static str) -> Self {
+        Implausible::Peer(why)
+    }
+}
+
+/// Checks a message to this voter.
+pub(super) fn check<S: Storage>(message: &RaftMessage, voter: &Raft<S>) -> Result<(), Implausible> {
+    // A leader commits at a voter only what that voter has confirmed to have on its disk.
+    if message.kind == RaftKind::Heartbeat
+        && message.term >= voter.term
+        && (voter.raft_log.last_index() + 1..=MAX_INDEX).contains(&message.commit)
+    {
+        return Err(Implausible::OwnDiskIsOld);
+    }
+    Ok(check_peer(message, voter)?)
+}
+
+/// Checks that a correct voter could have sent the message, and returns what is wrong with it.
+fn check_peer<S: Storage>(message: &RaftMessage, voter: &Raft<S>) -> Result<(), &'static str> {
     let log = &voter.raft_log;
     let snapshot = message.snapshot.as_ref();
     let numbers = [message.term, message.index, message.commit, message.log_term];
@@ -34,9 +61,6 @@ pub(super) fn check<S: Storage>(message: &RaftMessage, voter: &Raft<S>) -> Resul
         return Ok(());
     }
     match message.kind {
-        RaftKind::Heartbeat if message.commit > log.last_index() => {
-            Err("a heartbeat that commits what was never sent here")
-        }
         // A former leader may have sent more than its own disk has kept.
         RaftKind::AppendResponse
             if voter.state == StateRole::Leader && !message.reject && message.index > log.last_index() =>

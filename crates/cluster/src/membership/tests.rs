@@ -249,15 +249,16 @@ fn messages_that_no_voter_sends_are_refused() {
         council.voters[follower].on_message(from, message, &mut Vec::new()).unwrap_err()
     };
     let future = RaftMessage { commit: 1 << 40, ..message.clone() };
-    assert_eq!(refuse(&names[leader], future), "a heartbeat that commits what was never sent here");
+    assert_eq!(refuse(&names[leader], future), Implausible::OwnDiskIsOld);
     assert_eq!(
         refuse(&names[leader], RaftMessage { term: 0, ..message.clone() }),
-        "a message without a term"
+        Implausible::Peer("a message without a term")
     );
-    assert_eq!(refuse(&names[follower], message.clone()), "not another voter");
-    assert_eq!(refuse(&"stranger".parse().unwrap(), message.clone()), "not another voter");
+    assert_eq!(refuse(&names[follower], message.clone()), Implausible::Peer("not another voter"));
+    assert_eq!(refuse(&"stranger".parse().unwrap(), message.clone()), Implausible::Peer("not another voter"));
     let hollow = RaftMessage { kind: RaftKind::Snapshot, ..message };
-    assert!(refuse(&names[leader], hollow).starts_with("a snapshot message without"));
+    let Implausible::Peer(why) = refuse(&names[leader], hollow) else { panic!("its sender is wrong") };
+    assert!(why.starts_with("a snapshot message without"));
 }
 
 /// Returns three voters of which one has missed so much that the leader's log does not have it any more, the leader,

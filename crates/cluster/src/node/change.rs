@@ -19,7 +19,7 @@ use crate::membership::disk::DiskWrite;
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
 use crate::rules::Rules;
-use crate::table::{self, Census, Holding, LeaseClock, LocalView, LockTable};
+use crate::table::{self, Census, Holding, LeaseClock, LocalView, LockEvent, LockTable};
 use crate::view::View;
 
 /// Maximum number of messages of one member that wait for a view to open; further ones are sent again later.
@@ -123,7 +123,8 @@ impl Node {
             return;
         }
         let comes_back = !self.view.contains(&self.me) && view.contains(&self.me);
-        self.view = view;
+        let before = std::mem::replace(&mut self.view, view);
+        self.note_departures(&before, out);
         if comes_back {
             self.trace_site(TraceEvent::Recover, out);
         }
@@ -138,6 +139,7 @@ impl Node {
         let epoch = self.view.epoch;
         self.change.censuses.retain(|_, census| census.epoch >= epoch);
         self.answered_at.clear();
+        self.forget_unheard();
         let view = &self.view;
         let early = &self.change.censuses;
         self.links.retain(|peer| {
@@ -159,7 +161,9 @@ impl Node {
             }
         } else if !self.view.may_join(&self.me) {
             // This site took part, perhaps without ever knowing, and does not any more.
-            out.push(NodeOutput::Note(Note::Excluded { epoch, member: self.me.clone() }));
+            if self.leaving.is_none() {
+                out.push(NodeOutput::Note(Note::Excluded { epoch, member: self.me.clone() }));
+            }
             self.in_table(out, |table, lease_clock, out| table.lose_all(lease_clock.now, out));
             self.trace_site(TraceEvent::Fail, out);
             // Later than any incarnation that took part: where the disk was lost, others may know a later incarnation
@@ -317,6 +321,11 @@ impl Node {
         for output in wanted.drain(..) {
             match output {
                 table::TableOutput::LockEvent(tell) => out.push(NodeOutput::Answer(ClientAnswer::Lock(tell))),
+                table::TableOutput::Unavailable { request, obstacle } => {
+                    let unavailable = LockEvent::Unavailable { request, why: self.explain(obstacle) };
+                    out.push(NodeOutput::Answer(ClientAnswer::Lock(unavailable)));
+                }
+                table::TableOutput::Ask(lock) => self.inquire(lock, out),
                 table::TableOutput::Send { to, message } => {
                     let member = self.view.members[to].clone();
                     let payload = LinkPayload::Lock(message);

@@ -2,14 +2,18 @@
 
 use meshlock_protocol::Epoch;
 
+use super::packet::Content;
 use super::questions::{Overview, PeerQuestion};
 use super::{Node, NodeOutput, RulesWanted};
 use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName, SiteName};
-use crate::report::{CutOff, LockQueue, SiteLocks, TraceLine};
+use crate::report::{Age, CutOff, LockQueue, SiteLocks, TraceLine};
 use crate::rules::{Rules, RulesText};
-use crate::table::{Acquire, LockEvent, LockTable, Request, RequestRefusal, Session, TraceWatch};
+use crate::table::{Acquire, LockEvent, LockTable, Request, RequestRefusal, Session, TraceWatch, Wait};
 use crate::time::Span;
+
+/// How long a change of rules may take before its client is told that it could not be done.
+const RULES_WITHIN: Span = Span::from_millis(5000);
 
 /// A client's call.
 #[derive(Clone, Debug)]
@@ -85,6 +89,12 @@ pub enum ClientAnswer {
         request: Request,
         why: String,
     },
+    /// The cluster could not do it in time.
+    Unavailable {
+        request: Request,
+        /// The reason for people, and whether it may still be done.
+        why: String,
+    },
     /// The state of all members, and which locks are in use.
     Locks {
         request: Request,
@@ -122,6 +132,9 @@ impl Node {
                 });
             }
             ClientCall::Acquire(wanted) => {
+                if wanted.wait != Wait::Forever {
+                    self.table.set_patience(self.patience());
+                }
                 self.in_table(out, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
             }
             ClientCall::Cancel(request) if self.end_watch(request, out) => {}
@@ -197,10 +210,40 @@ impl Node {
         match Rules::new(rules).and_then(|rules| rules.fit(members).map(|()| rules)) {
             Ok(rules) => {
                 let base = self.view.rules_version;
-                self.rules_wanted = Some(RulesWanted { request, base, rules: rules.text().clone() });
+                let (rules, until) = (rules.text().clone(), self.now + RULES_WITHIN);
+                self.rules_wanted = Some(RulesWanted { request, base, rules, until, is_sent: false });
             }
             Err(error) => out.push(refuse(error.to_string())),
         }
+    }
+
+    /// Sends the rules that a client asked for to the probable leader, unless too few voters are reachable: then nobody can change them,
+    /// and what is not sent cannot take effect after the client has been told that it was not done.
+    pub(super) fn send_rules(&mut self, leader: &SiteName, out: &mut Vec<NodeOutput>) {
+        if !self.voters_in_reach().is_majority() && !self.lease.is_valid(self.now) {
+            return;
+        }
+        let Some(wanted) = &mut self.rules_wanted else { return };
+        wanted.is_sent = true;
+        let content = Content::SetRules { base: wanted.base, rules: wanted.rules.clone() };
+        self.send(leader.clone(), content, out);
+    }
+
+    /// Gives up a change of rules that takes too long. This site does not ask for it again.
+    pub(super) fn give_up_rules_if_due(&mut self, out: &mut Vec<NodeOutput>) {
+        let now = self.now;
+        let Some(wanted) = self.rules_wanted.take_if(|wanted| wanted.until <= now) else { return };
+        let why = self.outage().map_or_else(
+            || format!("the cluster has not agreed on it within {}", Age(RULES_WITHIN)),
+            |outage| outage.to_string(),
+        );
+        let what = if wanted.is_sent {
+            "the change of rules may still take effect; look at `meshlock rules show` before you repeat it"
+        } else {
+            "the rules were not changed; repeat the command when a majority of the voters is reachable"
+        };
+        let (request, why) = (wanted.request, format!("{why}; {what}"));
+        out.push(NodeOutput::Answer(ClientAnswer::Unavailable { request, why }));
     }
 
     /// Answers a call to change the rules, after a view has been installed: does it have those rules?

@@ -104,7 +104,7 @@ impl Config {
             table_config: TableConfig {
                 local_turns: 16,
                 message_delay: Span::from_millis(50),
-                try_within: Span::from_millis(200),
+                try_within: None,
                 max_locks: 1_000_000,
                 margin: terms.margin,
             },

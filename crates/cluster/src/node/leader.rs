@@ -64,10 +64,17 @@ pub(super) struct Leadership {
 #[derive(Clone, Debug)]
 struct Confirmation {
     round: Round,
-    since: Time,
+    /// When the round is started again. The time doubles, up to fourfold: where the network is slower than was thought,
+    /// a round must not be given up again and again while its answers are on their way.
+    retry_at: Time,
+    /// How often in a row it was started again.
+    retries: u32,
     renewals: Vec<(Member, Renewal)>,
     outdated: BTreeMap<SiteName, Incarnation>,
 }
+
+/// Maximum number of times that the time before a round is started again is doubled.
+const MAX_DOUBLINGS: u32 = 2;
 
 /// The answers of a confirmed leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -193,19 +200,22 @@ impl Leadership {
 
     /// Returns the round of confirmation to begin now, if anyone waits for one.
     pub(super) fn begin_round(&mut self, now: Time, timing: LeaderTiming) -> Option<Round> {
-        let stuck = self.round.as_ref().is_some_and(|round| now.since(round.since) >= timing.retry_round);
+        let stuck = self.round.as_ref().is_some_and(|round| now >= round.retry_at);
         let nobody = self.waiting.is_empty() && self.outdated.is_empty();
         if self.round.is_some() && !stuck || self.round.is_none() && nobody {
             return None;
         }
+        let last = self.round.take();
+        let retries = last.as_ref().map_or(0, |round| (round.retries + 1).min(MAX_DOUBLINGS));
         let (mut renewals, mut outdated) =
-            self.round.take().map(|round| (round.renewals, round.outdated)).unwrap_or_default();
+            last.map(|round| (round.renewals, round.outdated)).unwrap_or_default();
         let newer = &self.waiting;
         renewals.retain(|(member, _)| newer.iter().all(|(other, _)| other != member));
         renewals.append(&mut self.waiting);
         outdated.append(&mut self.outdated);
         self.last_round = Round(self.last_round.0 + 1);
-        self.round = Some(Confirmation { round: self.last_round, since: now, renewals, outdated });
+        let retry_at = now + timing.retry_round.times(1 << retries);
+        self.round = Some(Confirmation { round: self.last_round, retry_at, retries, renewals, outdated });
         Some(self.last_round)
     }
 
@@ -279,7 +289,7 @@ impl Leadership {
     pub(super) fn next_due(&self, view: &View, now: Time, timing: LeaderTiming) -> Option<Time> {
         let over = view.members.iter().map(|member| self.grants.over_at(member));
         let joins = self.joiners.values().map(|joiner| joiner.since + timing.gather);
-        let retry = self.round.as_ref().map(|round| round.since + timing.retry_round);
+        let retry = self.round.as_ref().map(|round| round.retry_at);
         let leaves = self.waits_for_leaving(view, timing);
         over.chain(joins).chain(retry).chain(leaves).filter(|due| *due > now).min()
     }

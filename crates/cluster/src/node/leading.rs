@@ -100,7 +100,11 @@ impl Node {
             let known = known.filter(|_| !mutant::is_on(Mutant::OwnTerms));
             let terms = known.map_or(self.config.terms, |view| view.terms);
             let grants = LeaseGrants::new(terms, members, self.now);
-            self.leadership = term.map(|term| Leadership::new(self.me.site.clone(), term, grants));
+            let next = term.map(|term| Leadership::new(self.me.site.clone(), term, grants));
+            let last = std::mem::replace(&mut self.leadership, next);
+            if let Some(last) = last.filter(|_| term.is_none() && self.leaving.is_none()) {
+                out.push(NodeOutput::Note(Note::LeadershipLost(last.term)));
+            }
             if let Some(term) = term {
                 out.push(NodeOutput::Note(Note::Leads(term)));
                 self.reach_out(out);

@@ -19,6 +19,7 @@ mod config;
 mod leader;
 mod leading;
 mod note;
+mod outage;
 mod packet;
 mod questions;
 mod registration;
@@ -28,7 +29,7 @@ mod tests;
 mod trace;
 mod types;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use meshlock_protocol::Epoch;
 
@@ -51,7 +52,8 @@ use change::ViewChange;
 pub use clients::{ClientAnswer, ClientCall};
 pub use config::{Checked, Config, ConfigError};
 use leader::{LeaderTiming, Leadership};
-pub use note::Note;
+pub use note::{Departure, Note};
+use outage::{LastHeard, LockInquiry};
 pub use packet::{Content, LinkPayload, Packet};
 use questions::Questions;
 pub use questions::{Overview, PeerQuestion, PeerReply, QuestionId};
@@ -109,6 +111,14 @@ pub struct Node {
     answered_at: BTreeMap<Member, Time>,
     rules_wanted: Option<RulesWanted>,
     questions: Questions,
+    /// Questions who holds a lock, oldest first.
+    inquiries: VecDeque<LockInquiry>,
+    heard: LastHeard,
+    /// Members that have said that they leave.
+    leavers: BTreeSet<Member>,
+    /// Since when this site has had no lease, if it had one before.
+    lease_lost_at: Option<Time>,
+    has_lost_quorum: bool,
     /// The view in which the leader was told that a fresh one is needed.
     told_stale: Option<Epoch>,
     next_tick: Time,
@@ -127,6 +137,10 @@ struct RulesWanted {
     request: Request,
     base: u64,
     rules: RulesText,
+    /// When the client is told that it could not be done.
+    until: Time,
+    /// Whether some leader may have received them.
+    is_sent: bool,
 }
 
 impl Node {
@@ -168,6 +182,11 @@ impl Node {
             answered_at: BTreeMap::new(),
             rules_wanted: None,
             questions: Questions::default(),
+            inquiries: VecDeque::new(),
+            heard: LastHeard::default(),
+            leavers: BTreeSet::new(),
+            lease_lost_at: None,
+            has_lost_quorum: false,
             told_stale: None,
             next_tick: now + config.tick,
             writing: VecDeque::new(),
@@ -235,7 +254,9 @@ impl Node {
         let lease = lease.filter(|due| *due > self.now);
         let leader = Some(self.lead_at).filter(|due| *due > self.now);
         let questions = self.questions.next_due();
-        let others = [self.links.next_due(), self.table.next_due(), questions, leader].into_iter().flatten();
+        let rules = self.rules_wanted.as_ref().map(|wanted| wanted.until);
+        let others = [self.links.next_due(), self.table.next_due(), questions, leader, rules];
+        let others = others.into_iter().flatten();
         lease.chain(others).fold(self.next_tick.min(self.lease.next_renewal()), Time::min)
     }
 
@@ -312,12 +333,14 @@ impl Node {
                 self.in_table(out, |table, _, out| table.on_notice(end, out));
             }
         }
+        self.note_lease_end(out);
         self.in_table(out, |table, lease_clock, out| table.on_time(lease_clock, out));
         if self.now >= self.next_tick {
             // However long the pause was, it counts as one tick: the other sites' clocks have not stopped.
             self.next_tick = self.now + self.config.tick;
             self.in_membership(out, |membership, out| membership.on_tick(out));
             self.register(out);
+            self.note_quorum(out);
         }
         if self.now >= self.lease.next_renewal() {
             self.hurried = false;
@@ -325,6 +348,7 @@ impl Node {
         }
         self.post(out, Links::on_time);
         self.pass_time_for_questions(out);
+        self.give_up_rules_if_due(out);
     }
 
     fn on_persisted(&mut self, token: WriteToken, out: &mut Vec<NodeOutput>) {

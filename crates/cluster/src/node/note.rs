@@ -6,7 +6,20 @@ use crate::founding::ClusterId;
 use crate::lease::Terms;
 use crate::membership;
 use crate::names::{Incarnation, Member, SiteName};
+use crate::table::VotersInReach;
+use crate::time::Span;
 use crate::view::View;
+
+/// The way in which a member has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// It said that it leaves.
+    Said,
+    /// Its lease ran out: it has failed, or is cut off.
+    GivenUp,
+    /// This site does not vote, and so was not told.
+    Unknown,
+}
 
 /// An event worth logging; nothing depends on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +45,24 @@ pub enum Note {
     Proposed(View),
     /// This site leads, in this term.
     Leads(membership::Term),
+    /// This site does not lead any more, and has not chosen to leave.
+    LeadershipLost(membership::Term),
+    /// The lease of this site has ended, and this site has not chosen to leave.
+    LeaseEnded(VotersInReach),
+    /// This site has a lease again, after so long without one.
+    LeaseRegained { after: Span },
+    /// Too few voters are reachable to elect a leader. Noted once the lease has ended.
+    QuorumLost(VotersInReach),
+    /// There is a leader again.
+    QuorumRegained,
+    /// A site is not a member any more.
+    Departed { member: Member, how: Departure },
+    /// This voter's disk lacks what another voter knows to have been on it: it was put back from an older copy, or has
+    /// lost writes.
+    DiskIsOld {
+        /// The voter that knows it.
+        by: SiteName,
+    },
     /// This voter's disk is not the one that it first registered. The voter does not know what it has promised, and
     /// does not vote.
     DiskReplaced {

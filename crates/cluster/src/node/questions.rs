@@ -179,8 +179,7 @@ impl Node {
         let others = self.others();
         let mut replies = Replies::to(&ask);
         replies.add(&self.me.site, reply);
-        self.questions.asked += 1;
-        let question = QuestionId { incarnation: self.me.incarnation, number: self.questions.asked };
+        let question = self.next_question();
         let missing = others.iter().cloned().collect();
         let until = self.now + self.config.tick.times(10);
         let asked = Waiting { question, request, until, missing, replies };
@@ -192,6 +191,12 @@ impl Node {
         for site in others {
             self.send(site, Content::Ask { question, ask: ask.clone() }, out);
         }
+    }
+
+    /// Returns the number of the next question of this incarnation.
+    pub(super) fn next_question(&mut self) -> QuestionId {
+        self.questions.asked += 1;
+        QuestionId { incarnation: self.me.incarnation, number: self.questions.asked }
     }
 
     /// Handles a member's question. A site that was a member a moment ago may ask too, and is not reported, but gets no
@@ -218,6 +223,11 @@ impl Node {
         reply: PeerReply,
         out: &mut Vec<NodeOutput>,
     ) {
+        if let PeerReply::Queue(queue) = &reply
+            && self.on_inquiry_reply(&from, question, queue, out)
+        {
+            return;
+        }
         let Some(at) = self.questions.waiting.iter().position(|waiting| waiting.question == question) else {
             return;
         };
@@ -338,7 +348,7 @@ impl Node {
         }
     }
 
-    fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> Standing {
         if self.is_open() {
             return Standing::Open;
         }

@@ -1,8 +1,9 @@
 //! Sending and receiving packets, and choosing which site to ask.
 
 use super::packet::{Content, LinkPayload, Packet};
-use super::{MAX_UNANSWERED, Node, NodeOutput, Note, RulesWanted};
+use super::{MAX_UNANSWERED, Node, NodeOutput, Note};
 use crate::links::{Links, Outgoing};
+use crate::membership::Implausible;
 use crate::membership::message::RaftMessage;
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
@@ -22,15 +23,18 @@ impl Node {
         let is_member = self.view.contains(&self.me);
         let Some(leader) = self.ask_whom().filter(|_| is_member || self.leaving.is_none()) else { return };
         self.unanswered = self.unanswered.saturating_add(1);
-        if let Some(RulesWanted { base, rules, .. }) = self.rules_wanted.clone() {
-            self.send(leader.clone(), Content::SetRules { base, rules }, out);
-        }
+        self.send_rules(&leader, out);
         let epoch = self.view.epoch;
         if self.leaving.is_some() {
             if !self.table.holds_anything() {
                 self.lease.give_up(self.now);
                 self.lease.postpone(self.now);
                 out.push(NodeOutput::Note(Note::GaveUp(self.me.clone())));
+                // The leader excludes this site; the other voters only note that it has not failed.
+                let others = self.others().into_iter().filter(|site| *site != leader && self.votes(site));
+                for voter in others.collect::<Vec<_>>() {
+                    self.send(voter, Content::Leave, out);
+                }
                 self.send(leader, Content::Leave, out);
             }
         } else if Rules::new(self.view.rules.clone()).is_err() {
@@ -83,6 +87,7 @@ impl Node {
         if packet.cluster != self.cluster && !mutant::is_on(Mutant::OtherClusterAccepted) {
             return out.push(NodeOutput::Note(Note::OtherCluster { site: from, cluster: packet.cluster }));
         }
+        self.on_heard(&from);
         let member = Member { site: from, incarnation: packet.incarnation };
         self.on_content(member, packet.content, out);
     }
@@ -96,6 +101,9 @@ impl Node {
                 }
             }
             Content::Renew { .. } | Content::Join { .. } | Content::Leave | Content::SetRules { .. } => {
+                if content == Content::Leave && self.view.contains(&from) {
+                    self.leavers.insert(from.clone());
+                }
                 self.lead_at = Time::ZERO;
                 self.on_leader_request(from, content, out);
             }
@@ -107,6 +115,7 @@ impl Node {
                         self.table.note_renewal(before.since(self.now));
                     }
                     let end = self.lease.end().expect("a lease was just granted");
+                    self.note_lease(out);
                     self.in_table(out, |table, lease_clock, out| table.on_extended(end, lease_clock, out));
                 }
             }
@@ -185,8 +194,12 @@ impl Node {
         self.in_membership(out, |membership, out| {
             refused = membership.on_message(&from.site, message, out).err();
         });
-        if let Some(why) = refused {
-            Node::misbehaved(from.site, why, out);
+        match refused {
+            None => {}
+            Some(Implausible::OwnDiskIsOld) => {
+                out.push(NodeOutput::Note(Note::DiskIsOld { by: from.site }));
+            }
+            Some(Implausible::Peer(why)) => Node::misbehaved(from.site, why, out),
         }
     }
 

@@ -7,6 +7,7 @@ use meshlock_protocol::Fence;
 use serde::{Deserialize, Serialize};
 
 use crate::names::{ClientLabel, SiteName};
+pub(crate) use queue::Names;
 pub use queue::{Age, InLine, LockQueue, SiteLocks, SiteQueue, Standing, Why, line};
 pub use trace::{TraceEvent, TraceLine};
 

@@ -225,7 +225,8 @@ fn named(label: Option<&ClientLabel>) -> &str {
     label.map_or("a client", ClientLabel::as_str)
 }
 
-struct Names<'a>(&'a [SiteName]);
+/// Prints names, separated by commas.
+pub(crate) struct Names<'a>(pub(crate) &'a [SiteName]);
 
 impl fmt::Display for Names<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -83,6 +83,7 @@ impl LockTable {
         }
         self.opened_with = self.locks.len();
         self.seek_all(lease_clock, out);
+        self.ask_members_again(out);
     }
 
     /// Handles a member's message that one of its clients has left a lock with more holders than permits.

@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use meshlock_protocol::Fence;
 
+use super::inquiry::{Deadline, Inquiry};
 use super::{Request, Session, SessionState};
 use crate::cause::Cause;
 use crate::names::LockName;
@@ -15,8 +16,10 @@ use crate::time::Time;
 pub(super) struct WaitingClient {
     pub(super) request: Request,
     pub(super) since: Time,
-    pub(super) deadline: Option<Time>,
+    pub(super) deadline: Option<Deadline>,
     pub(super) is_try: bool,
+    /// What the members have replied, once they were asked.
+    pub(super) inquiry: Option<Box<Inquiry>>,
     pub(super) cause: Cause,
 }
 

@@ -232,7 +232,7 @@ impl Lock {
         }
         let Some(waiter) = self.clients.waiters.pop_front() else { return false };
         if let Some(deadline) = waiter.deadline {
-            env.alarms.remove(&(deadline, TableAlarm::Deadline(env.name.clone(), waiter.request)));
+            env.alarms.remove(&(deadline.alarm, TableAlarm::Deadline(env.name.clone(), waiter.request)));
         }
         let stuck = mutant::is_on(Mutant::FenceStuck);
         let fence = if stuck { FenceClock::new(Epoch::default()).enter() } else { self.clock.enter() };

@@ -11,9 +11,11 @@
 //! - T3: fences of a lock (slot) increase at this site.
 //! - T4: a client that was told that its lock is lost does not get it back; its lane is left when the client confirms
 //!   or when the time it was given is over.
+//! - T6: a client is told that a lock is taken only if that is known (`inquiry.rs`).
 
 mod census;
 mod clients;
+mod inquiry;
 mod lock;
 mod losing;
 mod refusal;
@@ -38,8 +40,10 @@ use crate::names::{ClientLabel, LockName};
 use crate::time::{Span, Time};
 pub use census::{Census, Holding};
 use clients::{Spare, WaitingClient, forget};
+use inquiry::Deadline;
+pub(crate) use inquiry::Obstacle;
 use lock::{Env, Lock, MachineInput};
-pub use refusal::{LossReason, RequestRefusal};
+pub use refusal::{LossReason, Outage, RequestRefusal, VotersInReach};
 pub use report::{
     Counts, HeldLock, HolderReport, LockInUse, LockReport, MAX_LISTED, Machinery, WaiterReport,
 };
@@ -48,12 +52,12 @@ pub use tally::{AcquireOutcome, MessageCounts, ServedBy, TableTally};
 pub use trace::TraceWatch;
 pub(crate) use trace::{StepKind, TableStep};
 pub use types::{Acquire, LockEvent, LockMessage, Request, Session, TableConfig, Wait};
-pub(crate) use types::{LeaseClock, LocalView, TableOutput};
+pub(crate) use types::{LeaseClock, LocalView, MAX_PATIENCE, MIN_PATIENCE, TableOutput};
 
 /// Something that happens at a set time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum TableAlarm {
-    /// The client's time to wait is over.
+    /// The client's time to wait is over, or nearly so.
     Deadline(LockName, Request),
     /// The client was told that it has lost the lock, and its time to stop is over.
     Lost(LockName, Request),
@@ -83,6 +87,8 @@ pub struct LockTable {
     outbox: Option<Box<AnyOutbox>>,
     spare: Spare,
     tally: TableTally,
+    /// How long the replies of other sites may take.
+    patience: Span,
     /// The source of causes for requests without one.
     origin: CauseOrigin,
     /// Whether some lock has, or had when the view opened, more holders than permits.
@@ -107,6 +113,7 @@ impl LockTable {
             outbox: None,
             spare: Spare::default(),
             tally: TableTally::default(),
+            patience: MIN_PATIENCE,
             origin: CauseOrigin::default(),
             draining: false,
             opened_with: 0,
@@ -131,29 +138,31 @@ impl LockTable {
                 if self.is_crowded() { RequestRefusal::MakingRoom } else { RequestRefusal::TooManyLocks };
             return self.refuse(request, why, out);
         }
-        if wait == Wait::Try && self.is_taken_here(&lock) {
+        if wait == Wait::Try && self.may_serve(lease_clock) && self.is_taken_here(&lock) {
             self.tally.came_out(AcquireOutcome::Busy);
             return out.push(TableOutput::LockEvent(LockEvent::Busy { request }));
         }
-        let deadline = match wait {
-            Wait::Forever => None,
-            Wait::Within(longest) => Some(lease_clock.now + longest),
-            Wait::Try => Some(lease_clock.now + self.table_config.try_within),
-        };
+        let patience = self.table_config.try_within.unwrap_or(self.patience);
+        let deadline = Deadline::new(wait, lease_clock.now, patience);
         if let Some(deadline) = deadline {
-            self.alarms.insert((deadline, TableAlarm::Deadline(lock.clone(), request)));
+            self.alarms.insert((deadline.alarm, TableAlarm::Deadline(lock.clone(), request)));
         }
         self.requests.insert(request, (session, lock.clone()));
         self.sessions.entry(session).or_default().requests.insert(request);
         let cause = cause.unwrap_or_else(|| self.cause(request));
-        let waiter =
-            WaitingClient { request, since: lease_clock.now, deadline, is_try: wait == Wait::Try, cause };
+        let (since, is_try) = (lease_clock.now, wait == Wait::Try);
+        let waiter = WaitingClient { request, since, deadline, is_try, inquiry: None, cause };
         self.with_lock(&lock, lease_clock, out, |lock, env| {
             env.served = ServedBy::AtOnce;
             lock.clients.wake(env.spare).waiters.push_back(waiter);
             env.trace(0, || StepKind::Request(request));
             lock.seek(env);
         });
+        // A client whose time to ask the members has come already need not wait for the next alarm.
+        if deadline.is_some_and(|deadline| deadline.alarm <= since) && self.waiter(request, &lock).is_some() {
+            self.alarms.remove(&(since, TableAlarm::Deadline(lock.clone(), request)));
+            self.on_deadline(&lock, request, lease_clock, out);
+        }
     }
 
     /// Refuses a request.
@@ -300,18 +309,7 @@ impl LockTable {
         {
             let (_, alarm) = self.alarms.pop_first().expect("there is a first");
             match alarm {
-                TableAlarm::Deadline(lock, request) => {
-                    let Some(is_try) = self.waiter(request, &lock).map(|waiter| waiter.is_try) else {
-                        continue;
-                    };
-                    let outcome = if is_try { AcquireOutcome::Busy } else { AcquireOutcome::TimedOut };
-                    self.stop_waiting(request, &lock, outcome, out);
-                    out.push(TableOutput::LockEvent(if is_try {
-                        LockEvent::Busy { request }
-                    } else {
-                        LockEvent::TimedOut { request }
-                    }));
-                }
+                TableAlarm::Deadline(lock, request) => self.on_deadline(&lock, request, lease_clock, out),
                 TableAlarm::Lost(lock, request) => self.leave(request, &lock, lease_clock, out),
                 TableAlarm::Timer(lock, lane, epoch) => {
                     if self.local_view.as_ref().is_some_and(|local_view| local_view.epoch == epoch) {
@@ -372,9 +370,14 @@ impl LockTable {
         self.locks.get(lock)?.clients.waiters.iter().find(|waiter| waiter.request == request)
     }
 
+    fn waiter_mut(&mut self, request: Request, lock: &LockName) -> Option<&mut WaitingClient> {
+        let waiters = &mut self.locks.get_mut(lock)?.clients.waiters;
+        waiters.iter_mut().find(|waiter| waiter.request == request)
+    }
+
     fn forget_deadline(&mut self, lock: &LockName, waiter: &WaitingClient) {
         if let Some(deadline) = waiter.deadline {
-            self.alarms.remove(&(deadline, TableAlarm::Deadline(lock.clone(), waiter.request)));
+            self.alarms.remove(&(deadline.alarm, TableAlarm::Deadline(lock.clone(), waiter.request)));
         }
     }
 

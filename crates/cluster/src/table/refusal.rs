@@ -1,5 +1,11 @@
-//! The reasons why a client's call is refused, and why a client loses its locks: as types, so that programs can tell
-//! them apart.
+//! The reasons why a client's call is refused, why a lock cannot be had at present, and why a client loses its locks: as
+//! types, so that programs can tell them apart.
+
+use std::fmt;
+
+use crate::names::SiteName;
+use crate::report::{Age, Names};
+use crate::time::Span;
 
 /// The reason why a client's call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -31,6 +37,60 @@ pub enum RequestRefusal {
     /// The node has panicked.
     #[error("this node has failed because of a bug; its log says more. Start it again, or ask another one")]
     Failed,
+}
+
+/// How many of a cluster's voters a site has heard from lately; it counts itself if it votes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VotersInReach {
+    pub reached: usize,
+    pub voters: usize,
+}
+
+impl VotersInReach {
+    /// Returns whether they are enough to elect a leader.
+    pub(crate) fn is_majority(self) -> bool {
+        self.reached > self.voters / 2
+    }
+}
+
+impl fmt::Display for VotersInReach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let VotersInReach { reached, voters } = self;
+        let verb = if *reached == 1 { "is" } else { "are" };
+        write!(f, "{reached} of {voters} voters {verb} reachable")?;
+        if self.is_majority() {
+            // There can be a leader: it has to be elected, or to let this site in.
+            write!(f, ", which should be enough in a moment")?;
+        }
+        Ok(())
+    }
+}
+
+/// The reason why the cluster could not serve a client, although nobody is known to have the lock that it wants.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Outage {
+    /// The site has no lease on which it could grant anything: it is cut off, or the cluster has no leader.
+    #[error("{site} has no lease: {voters}")]
+    NoLease { site: SiteName, voters: VotersInReach },
+    /// The site does not take part in the cluster, yet or any more.
+    #[error("{site} is not a member of the cluster: {voters}")]
+    NotMember { site: SiteName, voters: VotersInReach },
+    /// The site changes views, and these members have not reported what their clients hold.
+    #[error("{site} changes views and waits to hear from {}", Names(silent))]
+    ViewChange { site: SiteName, silent: Vec<SiteName> },
+    /// The cluster has rules that the site's program does not know.
+    #[error("{site} does not know the cluster's rules; give it a newer program")]
+    UnknownRules { site: SiteName },
+    /// These members did not answer, and one of them may have the lock.
+    #[error("no answer from {} for {}", Names(sites), Age(*silence))]
+    Silent {
+        sites: Vec<SiteName>,
+        /// For how long the one of them that was heard last has been silent.
+        silence: Span,
+    },
+    /// All members answered that nobody uses the lock, but the request for it was not granted.
+    #[error("nobody holds the lock, but it was not handed over within {}", Age(*within))]
+    NoAnswer { within: Span },
 }
 
 /// The reason why a client lost its lock.

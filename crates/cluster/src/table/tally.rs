@@ -25,6 +25,8 @@ pub enum AcquireOutcome {
     Abandoned,
     /// It was invalid, or this site is leaving.
     Refused,
+    /// It was not granted in time, and nobody is known to have the lock: the cluster could not serve it.
+    Unavailable,
 }
 
 /// How a waiter came to be admitted.
@@ -54,7 +56,8 @@ macro_rules! labelled {
 }
 
 labelled! {
-    AcquireOutcome: Granted "granted" Busy "busy" TimedOut "timed_out" Cancelled "cancelled" Abandoned "abandoned" Refused "refused";
+    AcquireOutcome: Granted "granted" Busy "busy" TimedOut "timed_out" Cancelled "cancelled" Abandoned "abandoned" Refused "refused"
+        Unavailable "unavailable";
     LossReason: LeaseEnd "lease_end" Broken "broken" Excluded "excluded" Leaving "leaving" Failed "failed";
     ServedBy: AtOnce "at_once" Here "here" Elsewhere "elsewhere";
 }

@@ -6,7 +6,8 @@ use meshlock_protocol::registry::{AnyMessage, AnyPlan};
 use meshlock_protocol::{Epoch, Fence};
 use serde::{Deserialize, Serialize};
 
-use super::refusal::{LossReason, RequestRefusal};
+use super::inquiry::Obstacle;
+use super::refusal::{LossReason, Outage, RequestRefusal};
 use super::trace::TableStep;
 use crate::cause::Cause;
 use crate::names::LockName;
@@ -27,8 +28,8 @@ pub enum Wait {
     Forever,
     /// At most this long, counted from when the node receives the request.
     Within(Span),
-    /// Not for another holder: only as long as the request itself takes ([`TableConfig::try_within`]), and not if
-    /// someone at this site waits or all permits that the site can have are taken.
+    /// Not for another holder: only until the other sites have said whether there is one. If they do not, only as long
+    /// as their replies usually take ([`TableConfig::try_within`]).
     Try,
 }
 
@@ -100,6 +101,8 @@ pub enum LockEvent {
     TimedOut { request: Request },
     /// The client did not want to wait, and would have had to.
     Busy { request: Request },
+    /// The client did not get the lock in time, and nobody is known to have it: the cluster could not serve it.
+    Unavailable { request: Request, why: Outage },
     /// The request was invalid or could not be served.
     Refused { request: Request, why: RequestRefusal },
 }
@@ -125,6 +128,10 @@ pub struct LockMessage {
 pub(crate) enum TableOutput {
     /// Tell a client.
     LockEvent(LockEvent),
+    /// Tell a client that the lock was not to be had, for this reason.
+    Unavailable { request: Request, obstacle: Obstacle },
+    /// Ask all other members who holds this lock and who waits for it.
+    Ask(LockName),
     /// Send to the member at this place of the view.
     Send { to: usize, message: LockMessage },
     /// Send a line to those who watch.
@@ -135,6 +142,13 @@ pub(crate) enum TableOutput {
     Misbehaved { place: usize, why: &'static str },
 }
 
+/// The shortest time for which the replies of other sites are waited for where round-trip times are measured: machines
+/// that are busy may be slow, however fast their network is.
+pub(crate) const MIN_PATIENCE: Span = Span::from_millis(1000);
+
+/// The longest such time.
+pub(crate) const MAX_PATIENCE: Span = Span::from_millis(5000);
+
 /// How this site treats its own clients; need not be the same everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableConfig {
@@ -142,8 +156,8 @@ pub struct TableConfig {
     pub local_turns: u32,
     /// Maximum delay of a message while nothing fails: the unit of the algorithms' timers.
     pub message_delay: Span,
-    /// Maximum wait of a client that does not want to wait.
-    pub try_within: Span,
+    /// Maximum wait of a client that does not want to wait; `None` to follow the round-trip times to the other sites.
+    pub try_within: Option<Span>,
     /// Maximum number of locks that a site keeps.
     pub max_locks: usize,
     /// How long before the end of the lease clients are told (from the lease's terms).

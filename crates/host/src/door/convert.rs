@@ -26,6 +26,7 @@ pub(super) fn event(tag: Tag, event: &AcquireEvent) -> ToClient {
                 NotGranted::Denied(_) => RefusalKind::Denied,
                 NotGranted::Permits(_) => RefusalKind::Permits,
                 NotGranted::Limit(_) => RefusalKind::TooManyOpen,
+                NotGranted::Unavailable(_) => RefusalKind::Unavailable,
                 NotGranted::Refused(refusal) => kind_of_refusal(*refusal),
                 NotGranted::Busy | NotGranted::TimedOut | NotGranted::Unaudited(_) => RefusalKind::Other,
             };
@@ -39,6 +40,7 @@ pub(super) fn kind_of(error: &NotAnswered) -> RefusalKind {
     match error {
         NotAnswered::Denied(_) => RefusalKind::Denied,
         NotAnswered::Refused(_) => RefusalKind::Other,
+        NotAnswered::Unavailable(_) => RefusalKind::Unavailable,
         NotAnswered::Stopping => RefusalKind::Leaving,
     }
 }

@@ -9,7 +9,9 @@ use meshlock_cluster::access::{Denied, Verb};
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::node::{ClientAnswer, ClientCall};
-use meshlock_cluster::table::{Acquire, LockEvent, LossReason, Request, RequestRefusal, Session, Wait};
+use meshlock_cluster::table::{
+    Acquire, LockEvent, LossReason, Outage, Request, RequestRefusal, Session, Wait,
+};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_protocol::Fence;
 use meshlock_system::now;
@@ -72,6 +74,9 @@ pub enum NotGranted {
     /// It did not become free within the caller's time limit.
     #[error("the lock was not granted in time")]
     TimedOut,
+    /// The cluster could not serve it, although nobody is known to have the lock.
+    #[error(transparent)]
+    Unavailable(#[from] Outage),
     #[error(transparent)]
     Denied(#[from] Denied),
     #[error(transparent)]
@@ -388,8 +393,7 @@ impl<O: Observer> Acquisition<O> {
         match timeout(longest, asked).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => self.end(Ended::NotGranted(error)),
-            Err(_) if wait == Wait::Try => self.end(Ended::NotGranted(NotGranted::Busy)),
-            Err(_) => self.end(Ended::NotGranted(NotGranted::TimedOut)),
+            Err(_) => self.end(Ended::NotGranted(self.front.not_in_time(wait))),
         }
     }
 
@@ -441,7 +445,7 @@ fn introduce(node: &mut Locked<'_>, session: Session, who: ClientLabel, silence:
 impl<O: Observer> Listener for Acquisition<O> {
     fn on_answer(&self, answer: &ClientAnswer) {
         let ClientAnswer::Lock(event) = answer else { return };
-        let ended = match *event {
+        let ended = match event.clone() {
             LockEvent::Granted { fence, slot, lease_end, margin, by, .. } => {
                 let audit = self.front.audit();
                 if audit.wants_all() {
@@ -458,6 +462,7 @@ impl<O: Observer> Listener for Acquisition<O> {
             LockEvent::Cancelled { .. } => Ended::Cancelled,
             LockEvent::TimedOut { .. } => Ended::NotGranted(NotGranted::TimedOut),
             LockEvent::Busy { .. } => Ended::NotGranted(NotGranted::Busy),
+            LockEvent::Unavailable { why, .. } => Ended::NotGranted(NotGranted::Unavailable(why)),
             LockEvent::Refused { why, .. } => Ended::NotGranted(NotGranted::Refused(why)),
         };
         self.end(ended);

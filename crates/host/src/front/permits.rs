@@ -87,6 +87,9 @@ pub(super) async fn agree_on_permits(
         if let Err(error) = changed
             && (error == NotAnswered::Stopping || node.look(|node| node.view().rules == text))
         {
+            if let Some(outage) = front.outage() {
+                return Err(outage.into());
+            }
             return Err(PermitsError::Refused { lock, why: error.to_string() }.into());
         }
     }

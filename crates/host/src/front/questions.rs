@@ -23,6 +23,9 @@ pub enum NotAnswered {
     /// The node or the cluster refuses; the text says why.
     #[error("{0}")]
     Refused(String),
+    /// The cluster cannot do it at present; the text says why, and whether it may still happen.
+    #[error("{0}")]
+    Unavailable(String),
     #[error("the node is stopping; ask another site")]
     Stopping,
 }
@@ -123,6 +126,7 @@ impl Front {
     pub async fn break_lock(&self, caller: &Admitted, lock: LockName) -> Result<BrokenLock, NotAnswered> {
         self.check(caller, Verb::Break, &lock)?;
         self.check_audit()?;
+        self.refuse_in_outage()?;
         let answer = self.question(|request| ClientCall::Break { request, lock: lock.clone() }).await?;
         let ClientAnswer::Broken { cut_off, missing, .. } = answer else { return Err(unexpected(&answer)) };
         let fences = cut_off.iter().map(|cut_off| cut_off.fence.value()).collect();
@@ -140,13 +144,25 @@ impl Front {
         Ok(epoch)
     }
 
-    /// Tells a site to leave the cluster. Returns whether the site has received that.
+    /// Tells a site to leave the cluster. Returns whether the site has received that; if not, nothing has happened, and nothing is
+    /// written to the audit log.
     pub(crate) async fn remove_site(&self, caller: &Admitted, site: SiteName) -> Result<bool, NotAnswered> {
         self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
         self.check_audit()?;
-        self.audit().note(caller, None, AuditEvent::Removed { site: Some(site.clone()) });
-        let answer = self.question(|request| ClientCall::Remove { request, site }).await?;
-        if let ClientAnswer::Leaves { leaves, .. } = answer { Ok(leaves) } else { Err(unexpected(&answer)) }
+        self.refuse_in_outage()?;
+        let answer = self.question(|request| ClientCall::Remove { request, site: site.clone() }).await?;
+        let ClientAnswer::Leaves { leaves, .. } = answer else { return Err(unexpected(&answer)) };
+        if leaves {
+            self.audit().note(caller, None, AuditEvent::Removed { site: Some(site) });
+        }
+        Ok(leaves)
+    }
+
+    /// Refuses an order of an administrator that this site could not carry out, before anything has happened.
+    fn refuse_in_outage(&self) -> Result<(), NotAnswered> {
+        let Some(outage) = self.outage() else { return Ok(()) };
+        let next = "nothing was done; repeat the command when it is over, or at another site";
+        Err(NotAnswered::Unavailable(format!("{outage}; {next}")))
     }
 
     /// Makes this site leave the cluster. Nothing more is granted here; completes once everything held here is released and the other
@@ -208,6 +224,7 @@ impl Front {
                 Err(NotAnswered::Refused(why.to_string()))
             }
             Ok(ClientAnswer::RulesRefused { why, .. }) => Err(NotAnswered::Refused(why)),
+            Ok(ClientAnswer::Unavailable { why, .. }) => Err(NotAnswered::Unavailable(why)),
             Ok(answer) => Ok(answer),
             Err(_) => Err(NotAnswered::Stopping),
         }

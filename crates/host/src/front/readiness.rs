@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use meshlock_cluster::names::SiteName;
+use meshlock_cluster::node::Node;
+use meshlock_cluster::table::{Outage, Wait};
 use meshlock_cluster::time::{Drift, Span, Time};
 
-use super::Front;
+use super::{Front, NotGranted};
 
 /// Interval for checking whether the site has a lease.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -20,6 +22,21 @@ impl Front {
     /// or join; it still grants locks while it has a lease.
     pub fn disk_failure(&self) -> Option<String> {
         self.node().published().disk_failure()
+    }
+
+    /// Returns why no client of this site could be served now, even if its lock were free; `None` if they could.
+    pub fn outage(&self) -> Option<Outage> {
+        self.node().look(Node::outage)
+    }
+
+    /// Returns why a lock was not granted in the time that its caller was willing to wait, where something other than the node has
+    /// limited that time.
+    pub fn not_in_time(&self, wait: Wait) -> NotGranted {
+        match self.outage() {
+            Some(outage) => NotGranted::Unavailable(outage),
+            None if wait == Wait::Try => NotGranted::Busy,
+            None => NotGranted::TimedOut,
+        }
     }
 
     /// Waits until this site is a member and may grant locks.

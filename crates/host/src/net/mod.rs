@@ -50,6 +50,8 @@ pub struct ListenError {
 pub(super) trait PacketHandler: Send + Sync + 'static {
     fn on_packets(self: &Arc<Self>, from: &SiteName, packets: Vec<Packet>);
     fn on_connected(self: &Arc<Self>, site: &SiteName);
+    /// Returns whether the site is a member of the installed view.
+    fn is_member(&self, site: &SiteName) -> bool;
     fn introduce(&self) -> Introduction;
 }
 
@@ -214,7 +216,12 @@ impl Net {
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut complained, true) {
-                        tracing::warn!(site = %peer.site, %error, "cannot reach a site");
+                        // A voter that has left is still told who leads.
+                        if handler.is_member(&peer.site) {
+                            tracing::warn!(site = %peer.site, %error, "cannot reach a site");
+                        } else {
+                            tracing::info!(site = %peer.site, %error, "cannot reach a site that is not a member");
+                        }
                     }
                     peer.give_up();
                     sleep(backoff).await;

@@ -66,6 +66,7 @@ pub struct NodeBuilder {
     session_ttl: Option<Duration>,
     security: Option<Security>,
     local_turns: Option<u32>,
+    try_within: Option<Duration>,
     max_locks: Option<usize>,
     lease: Lease,
     default_rule: Option<Rule>,
@@ -263,6 +264,18 @@ impl NodeBuilder {
     /// ```
     pub fn local_turns(mut self, turns: u32) -> Self {
         self.local_turns = Some(turns);
+        self
+    }
+
+    /// Sets how long a caller that does not want to wait waits for the other sites to say who holds the lock. By default this follows the
+    /// round-trip times to them, between 1 s and 5 s. If they have not answered then, the lock is not available
+    /// ([`AcquireError::Unavailable`](crate::AcquireError::Unavailable)).
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().try_within(std::time::Duration::from_secs(1));
+    /// ```
+    pub fn try_within(mut self, limit: Duration) -> Self {
+        self.try_within = Some(limit);
         self
     }
 

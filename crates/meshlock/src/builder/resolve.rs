@@ -80,6 +80,10 @@ impl NodeBuilder {
             }
             config.table_config.local_turns = turns;
         }
+        if self.try_within.is_some_and(|limit| limit.is_zero()) {
+            return Err(StartError::setting("try_within", "give a positive duration, such as '1s'"));
+        }
+        config.table_config.try_within = self.try_within.map(span);
         config.table_config.max_locks = self.max_locks.unwrap_or(config.table_config.max_locks);
         self.limits.check()?;
         self.audit.check()?;

@@ -26,6 +26,7 @@ pub use start::{DataFault, FoundingFault, StartError};
 /// match node.try_lock_blocking("orders") {
 ///     Ok(guard) => guard.release(),
 ///     Err(AcquireError::Busy { lock }) => eprintln!("someone else holds {lock}"),
+///     Err(AcquireError::Unavailable { why, .. }) => eprintln!("nobody can say who holds it: {why}"),
 ///     Err(AcquireError::Refused { cause: Refusal::Leaving, .. }) => eprintln!("ask another node"),
 ///     Err(error) => return Err(error.into()),
 /// }
@@ -49,6 +50,15 @@ pub enum AcquireError {
     TimedOut {
         /// The lock that was asked for.
         lock: String,
+    },
+    /// The cluster could not say whether the lock is free: this site is cut off, or others do not answer. Nobody is known to hold it.
+    #[error("the lock '{lock}' is not available now: {why}")]
+    #[non_exhaustive]
+    Unavailable {
+        /// The lock that was asked for.
+        lock: String,
+        /// What is known about the outage, for people.
+        why: String,
     },
     /// The node refuses the lock.
     #[error("cannot have the lock '{lock}': {why}")]
@@ -117,6 +127,7 @@ impl AcquireError {
         let cause = match error {
             NotGranted::Busy => return AcquireError::Busy { lock },
             NotGranted::TimedOut => return AcquireError::TimedOut { lock },
+            NotGranted::Unavailable(_) => return AcquireError::Unavailable { lock, why },
             NotGranted::Denied(_) => Refusal::Denied,
             NotGranted::Permits(_) => Refusal::Permits,
             NotGranted::Refused(NodeRefusal::Leaving) => Refusal::Leaving,
@@ -147,6 +158,9 @@ impl AcquireError {
         match why {
             NotGrantedByNode::Busy => AcquireError::Busy { lock },
             NotGrantedByNode::TimedOut => AcquireError::TimedOut { lock },
+            NotGrantedByNode::Refused { kind: RefusalKind::Unavailable, why } => {
+                AcquireError::Unavailable { lock, why }
+            }
             NotGrantedByNode::Refused { kind, why } => {
                 AcquireError::Refused { lock, cause: refusal_of(kind), why }
             }
@@ -165,6 +179,8 @@ fn refusal_of(kind: RefusalKind) -> Refusal {
         RefusalKind::MakingRoom => Refusal::MakingRoom,
         RefusalKind::TooManyOpen => Refusal::TooManyOpen,
         RefusalKind::Failed => Refusal::NodeFailed,
-        RefusalKind::Other | RefusalKind::BadRequest | RefusalKind::Version => Refusal::Other,
+        RefusalKind::Other | RefusalKind::BadRequest | RefusalKind::Version | RefusalKind::Unavailable => {
+            Refusal::Other
+        }
     }
 }

@@ -46,7 +46,7 @@ impl ConsulError {
     pub(super) fn unanswered(error: &NotAnswered) -> Self {
         match error {
             NotAnswered::Denied(error) => ConsulError::denied(error),
-            NotAnswered::Refused(_) | NotAnswered::Stopping => {
+            NotAnswered::Refused(_) | NotAnswered::Unavailable(_) | NotAnswered::Stopping => {
                 ConsulError::new(StatusCode::SERVICE_UNAVAILABLE, format!("meshlock: {error}"))
             }
         }
@@ -120,7 +120,9 @@ impl Consul {
             | AcquireError::LostAtOnce => StatusCode::CONFLICT,
             AcquireError::SessionOver => StatusCode::INTERNAL_SERVER_ERROR,
             AcquireError::Limit(_) => StatusCode::TOO_MANY_REQUESTS,
-            AcquireError::Refused(_) | AcquireError::Unaudited(_) => StatusCode::SERVICE_UNAVAILABLE,
+            AcquireError::Unavailable(_) | AcquireError::Refused(_) | AcquireError::Unaudited(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         };
         ConsulError::new(status, format!("meshlock: {error}"))
     }

@@ -37,7 +37,9 @@ pub(super) fn too_long(error: ValueTooLong) -> Status {
 pub(super) fn no_answer(error: NotAnswered) -> Status {
     match error {
         NotAnswered::Denied(error) => denied(&error),
-        NotAnswered::Refused(_) | NotAnswered::Stopping => Status::unavailable(format!("meshlock: {error}")),
+        NotAnswered::Refused(_) | NotAnswered::Unavailable(_) | NotAnswered::Stopping => {
+            Status::unavailable(format!("meshlock: {error}"))
+        }
     }
 }
 
@@ -92,6 +94,7 @@ impl Etcd {
             | AcquireError::TimedOut
             | AcquireError::Permits(_)
             | AcquireError::Unaudited(_)
+            | AcquireError::Unavailable(_)
             | AcquireError::Refused(_) => Status::unavailable(format!("meshlock: {error}")),
         }
     }

@@ -137,7 +137,9 @@ impl Own {
         let epoch =
             self.sessions.front().set_rules(caller, text.clone()).await.map_err(|error| match error {
                 NotAnswered::Refused(_) => api_error("bad_rules", Code::FailedPrecondition, error),
-                NotAnswered::Stopping | NotAnswered::Denied(_) => unanswered(error),
+                NotAnswered::Unavailable(_) | NotAnswered::Stopping | NotAnswered::Denied(_) => {
+                    unanswered(error)
+                }
             })?;
         Ok(rules_of(epoch.number(), &text))
     }

@@ -41,7 +41,9 @@ pub(super) fn no_session(session: &str) -> Status {
 pub(super) fn unanswered(error: NotAnswered) -> Status {
     match error {
         NotAnswered::Denied(error) => denied(error),
-        NotAnswered::Refused(_) | NotAnswered::Stopping => api_error("unavailable", Code::Unavailable, error),
+        NotAnswered::Refused(_) | NotAnswered::Unavailable(_) | NotAnswered::Stopping => {
+            api_error("unavailable", Code::Unavailable, error)
+        }
     }
 }
 
@@ -58,7 +60,9 @@ pub(super) fn not_held(lock: &str, error: AcquireError) -> Status {
         AcquireError::SessionOver => ("session_over", Code::NotFound),
         AcquireError::LostAtOnce => ("lost", Code::Aborted),
         AcquireError::Limit(_) => ("too_many", Code::ResourceExhausted),
-        AcquireError::Refused(_) | AcquireError::Unaudited(_) => ("unavailable", Code::Unavailable),
+        AcquireError::Unavailable(_) | AcquireError::Refused(_) | AcquireError::Unaudited(_) => {
+            ("unavailable", Code::Unavailable)
+        }
         AcquireError::Permits(_) => ("permits", Code::FailedPrecondition),
         AcquireError::Registry(RegistryError::NoLease(id)) => return no_session(&id.to_string()),
         AcquireError::Denied(error) => return denied(error.clone()),

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use meshlock_cluster::access::{Denied, Principal, Verb};
 use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
-use meshlock_cluster::table::{LossReason, RequestRefusal, Wait};
+use meshlock_cluster::table::{LossReason, Outage, RequestRefusal, Wait};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::front::{AcquireParams, Admitted, Ended, Front, NotGranted, Owner, PermitsError};
 pub(crate) use meshlock_host::front::{AcquireState, NotAnswered};
@@ -99,6 +99,9 @@ pub(crate) enum AcquireError {
     SessionOver,
     #[error("the lock was released or lost as soon as it was granted; try again")]
     LostAtOnce,
+    /// The cluster could not serve it, although nobody is known to have the lock.
+    #[error(transparent)]
+    Unavailable(Outage),
     #[error(transparent)]
     Limit(TooMany),
     #[error(transparent)]
@@ -147,16 +150,23 @@ impl Sessions {
             let state = match wait {
                 // The node applies the time limit.
                 _ if is_new => decided.await,
-                Wait::Try if key.driver.state() == AcquireState::Waiting => return Err(AcquireError::Busy),
+                Wait::Try if key.driver.state() == AcquireState::Waiting => {
+                    return Err(not_granted(self.0.front.not_in_time(wait)));
+                }
                 Wait::Try | Wait::Forever => decided.await,
                 Wait::Within(longest) => {
                     let longest = Duration::from_micros(longest.micros());
-                    timeout(longest, decided).await.map_err(|_| AcquireError::TimedOut)?
+                    let late = |_| not_granted(self.0.front.not_in_time(wait));
+                    timeout(longest, decided).await.map_err(late)?
                 }
             };
-            let gave_up = AcquireState::Ended(Ended::NotGranted(NotGranted::TimedOut));
-            let found_it_busy = AcquireState::Ended(Ended::NotGranted(NotGranted::Busy));
-            if !is_new && (state == gave_up || state == found_it_busy) {
+            let gave_up = matches!(
+                state,
+                AcquireState::Ended(Ended::NotGranted(
+                    NotGranted::TimedOut | NotGranted::Busy | NotGranted::Unavailable(_)
+                ))
+            );
+            if !is_new && gave_up {
                 // The first call gave up, with its own time limit; this one may wait longer.
                 continue;
             }
@@ -322,19 +332,24 @@ impl Inner {
 fn held(state: AcquireState) -> Result<KeyGrant, AcquireError> {
     match state {
         AcquireState::Held(grant) => Ok(KeyGrant { fence: grant.fence.value(), slot: grant.slot }),
-        AcquireState::Ended(Ended::NotGranted(error)) => Err(match error {
-            NotGranted::Busy => AcquireError::Busy,
-            NotGranted::TimedOut => AcquireError::TimedOut,
-            NotGranted::Denied(denied) => AcquireError::Denied(denied),
-            NotGranted::Permits(error) => AcquireError::Permits(error),
-            NotGranted::Limit(error) => AcquireError::Limit(error),
-            NotGranted::Unaudited(error) => AcquireError::Unaudited(error),
-            NotGranted::Refused(refusal) => AcquireError::Refused(refusal),
-        }),
+        AcquireState::Ended(Ended::NotGranted(error)) => Err(not_granted(error)),
         AcquireState::Ended(Ended::SessionOver) => Err(AcquireError::SessionOver),
         AcquireState::Lost { .. } | AcquireState::Waiting | AcquireState::Ended(_) => {
             Err(AcquireError::LostAtOnce)
         }
+    }
+}
+
+fn not_granted(error: NotGranted) -> AcquireError {
+    match error {
+        NotGranted::Busy => AcquireError::Busy,
+        NotGranted::TimedOut => AcquireError::TimedOut,
+        NotGranted::Unavailable(outage) => AcquireError::Unavailable(outage),
+        NotGranted::Denied(denied) => AcquireError::Denied(denied),
+        NotGranted::Permits(error) => AcquireError::Permits(error),
+        NotGranted::Limit(error) => AcquireError::Limit(error),
+        NotGranted::Unaudited(error) => AcquireError::Unaudited(error),
+        NotGranted::Refused(refusal) => AcquireError::Refused(refusal),
     }
 }
 

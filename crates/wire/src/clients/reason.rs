@@ -28,6 +28,9 @@ pub enum RefusalKind {
     BadRequest,
     /// The client speaks no version that the node speaks.
     Version,
+    /// The cluster cannot do it at present: the site is cut off, or too few others answer. Nobody else is the reason.
+    /// Told from version 4 on; earlier ones hear [`Other`](RefusalKind::Other).
+    Unavailable,
 }
 
 numbered! { RefusalKind {
@@ -42,6 +45,7 @@ numbered! { RefusalKind {
     8 => Failed,
     9 => BadRequest,
     10 => Version,
+    11 => Unavailable,
 } }
 
 /// The reason why a lock was lost.

@@ -2,16 +2,20 @@
 //!
 //! A client says the highest version that it speaks, and also speaks the one before. The node answers with the highest
 //! that both speak: so a node serves clients that are one version older and one newer, and a cluster can be upgraded
-//! one program after the other. In version 3 a refusal has a kind and a loss has a reason.
+//! one program after the other. In version 3 a refusal has a kind and a loss has a reason; in version 4 an outage is a kind
+//! of its own.
 
 use super::message::ToClient;
 use super::reason::{LossKind, RefusalKind};
 
 /// The lowest and the highest version of the format between clients and nodes that this program speaks.
-pub const VERSIONS: (u16, u16) = (2, 3);
+pub const VERSIONS: (u16, u16) = (2, 4);
 
 /// The first version in which refusals have kinds and losses have reasons.
 const HAS_REASONS: u16 = 3;
+
+/// The first version in which an outage is a kind of refusal.
+const HAS_OUTAGES: u16 = 4;
 
 /// The beginning of a version 2 node's refusal of any other version; such a node is asked again in version 2.
 pub const REFUSAL_BY_V2: &str = "this node speaks version 2 to clients";
@@ -25,13 +29,23 @@ pub fn common_version(theirs: u16) -> Option<u16> {
 /// Converts a message to this version; returns `None` if it needs no conversion.
 pub(super) fn to_version(version: u16, message: &ToClient) -> Option<ToClient> {
     if version >= HAS_REASONS {
-        return None;
+        return to_other_kind(version, message);
     }
     if let ToClient::Lost { tag, act_by, .. } = *message {
         return Some(ToClient::LostV2 { tag, act_by });
     }
     if let ToClient::Refused { tag, why, .. } = message {
         return Some(ToClient::RefusedV2 { tag: *tag, why: why.clone() });
+    }
+    None
+}
+
+/// Converts a refusal whose kind this version does not know.
+fn to_other_kind(version: u16, message: &ToClient) -> Option<ToClient> {
+    if let ToClient::Refused { tag, kind: RefusalKind::Unavailable, why } = message
+        && version < HAS_OUTAGES
+    {
+        return Some(ToClient::Refused { tag: *tag, kind: RefusalKind::Other, why: why.clone() });
     }
     None
 }
@@ -55,8 +69,8 @@ mod tests {
 
     #[test]
     fn older_versions_down_to_the_lowest_and_all_newer_ones_are_served() {
-        let versions = [1, 2, 3, 4, u16::MAX].map(common_version);
-        assert_eq!(versions, [None, Some(2), Some(3), Some(3), Some(3)]);
+        let versions = [1, 2, 3, 4, 5, u16::MAX].map(common_version);
+        assert_eq!(versions, [None, Some(2), Some(3), Some(4), Some(4), Some(4)]);
     }
 
     #[test]
@@ -72,5 +86,15 @@ mod tests {
         let kind = RefusalKind::Other;
         assert_eq!(to_newest(old), ToClient::Refused { tag: 2, kind, why: "no".to_owned() });
         assert_eq!(to_version(2, &ToClient::Busy(1)), None);
+    }
+
+    #[test]
+    fn version_3_is_told_of_an_outage_as_a_refusal_for_another_reason() {
+        let refused = |kind| ToClient::Refused { tag: 2, kind, why: "s1 has no lease".to_owned() };
+        let outage = refused(RefusalKind::Unavailable);
+        assert_eq!(to_version(4, &outage), None, "as it is");
+        assert_eq!(to_version(3, &outage), Some(refused(RefusalKind::Other)));
+        let v2 = ToClient::RefusedV2 { tag: 2, why: "s1 has no lease".to_owned() };
+        assert_eq!(to_version(2, &outage), Some(v2));
     }
 }

@@ -76,7 +76,7 @@ const LOSSES: [LossKind; 6] = [
     LossKind::Failed,
 ];
 
-const REFUSALS: [RefusalKind; 11] = [
+const REFUSALS: [RefusalKind; 12] = [
     RefusalKind::Other,
     RefusalKind::Denied,
     RefusalKind::TooFast,
@@ -88,6 +88,7 @@ const REFUSALS: [RefusalKind; 11] = [
     RefusalKind::Failed,
     RefusalKind::BadRequest,
     RefusalKind::Version,
+    RefusalKind::Unavailable,
 ];
 
 fn events() -> [TraceEvent; 11] {
@@ -158,7 +159,7 @@ fn to_client() -> Vec<(String, ToClient)> {
     messages.into_iter().chain(losses).chain(refusals).chain(events).collect()
 }
 
-/// What a client of today makes of a message in this version: version 2 says no reasons.
+/// What a client of today makes of a message in this version: version 2 says no reasons, and version 3 knows no outage.
 #[expect(clippy::wildcard_enum_match_arm, reason = "all others are the same in every version")]
 fn meaning(message: &ToClient, version: u16) -> ToClient {
     match message.clone() {
@@ -167,6 +168,9 @@ fn meaning(message: &ToClient, version: u16) -> ToClient {
         }
         ToClient::LostV2 { tag, act_by } => ToClient::Lost { tag, act_by, why: LossKind::Unknown },
         ToClient::Refused { tag, why, .. } if version == 2 => {
+            ToClient::Refused { tag, kind: RefusalKind::Other, why }
+        }
+        ToClient::Refused { tag, kind: RefusalKind::Unavailable, why } if version == 3 => {
             ToClient::Refused { tag, kind: RefusalKind::Other, why }
         }
         ToClient::RefusedV2 { tag, why } => ToClient::Refused { tag, kind: RefusalKind::Other, why },

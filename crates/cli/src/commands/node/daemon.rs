@@ -1,12 +1,13 @@
 //! Runs a node from its start to its end.
 
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use meshlock::{Node, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
+use super::repeats::{Repeats, WINDOW};
 use super::{Reload, service_manager};
 use crate::output::CommandOutcome;
 use crate::settings::file::ConfigSource;
@@ -22,6 +23,7 @@ pub(super) fn run(
     settings: NodeSettings,
     source: &ConfigSource,
     reload: &Reload,
+    repeats: &Repeats,
     out: &mut dyn Write,
 ) -> anyhow::Result<CommandOutcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -32,6 +34,7 @@ pub(super) fn run(
     let shutdown_grace = settings.shutdown_grace;
     let node = start(settings, source)?;
     let _reloading = runtime.spawn(reload_on(changes, node.clone(), reload.clone()));
+    let _counting = runtime.spawn(report_repeats(repeats.clone()));
     let outcome = runtime.block_on(async {
         tokio::select! {
             number = signals.next() => return stop(&node, shutdown_grace, number, &mut signals).await,
@@ -83,6 +86,15 @@ async fn reload_on(mut signal: Signal, node: Node, reload: Reload) {
     }
 }
 
+/// Writes at intervals how often lines of the log were repeated.
+async fn report_repeats(repeats: Repeats) {
+    let mut interval = tokio::time::interval(WINDOW / 3);
+    loop {
+        interval.tick().await;
+        repeats.report(Some(Instant::now()));
+    }
+}
+
 async fn until_ready(node: &Node) {
     let mut waiting = std::pin::pin!(node.ready());
     if timeout(COMPLAIN_AFTER, waiting.as_mut()).await.is_err() {
@@ -126,6 +138,8 @@ async fn stop(
     };
     if left {
         tracing::info!("left the cluster");
+    } else if node.view().members == [node.site()] {
+        tracing::info!("stopped as the last member: too few voters are reachable to agree that it has left");
     } else {
         tracing::warn!("could not leave in time: the other sites wait until the lease of this site is over");
     }

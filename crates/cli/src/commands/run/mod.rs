@@ -43,10 +43,10 @@ pub(crate) use events::let_signals_through;
 use holding::Holding;
 use waiting::{RunRequest, Waited};
 
-/// Exit code: no node is reachable (`EX_UNAVAILABLE` of sysexits).
+/// Exit code: no node is reachable, or its cluster cannot serve it at present (`EX_UNAVAILABLE` of sysexits).
 const EXIT_NO_NODE: u8 = 69;
 
-/// Exit code: the lock was not granted in the given time (`EX_TEMPFAIL`).
+/// Exit code: somebody else has the lock, and it was not granted in the given time (`EX_TEMPFAIL`).
 const EXIT_NOT_IN_TIME: u8 = 75;
 
 /// Exit code: the lock was lost while CMD ran, and CMD was ended (`EX_PROTOCOL`, which nothing else here uses).
@@ -74,8 +74,8 @@ CMD can be ended only if it runs as the same user: write `sudo meshlock run NAME
 Exit codes:
   N    the exit code of CMD; 128+N if signal N ended CMD, or the wait for the lock
   64   invalid arguments, the lock has another number of permits, or a process above this one holds it
-  69   no node is reachable
-  75   the lock was not granted in time (--try, --wait)
+  69   no node is reachable, or its cluster cannot say who has the lock: too few sites answer
+  75   someone else has the lock, and it was not granted in time (--try, --wait)
   76   the lock was lost while CMD ran; CMD was ended before anyone else could get the lock
   137  also: the supervisor of CMD was killed; CMD was ended
   126  CMD cannot be executed
@@ -128,9 +128,13 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
             tell(format!("the lock '{name}' was lost before CMD was started; try again"));
             return Ok(CommandOutcome::Exit(EXIT_LOST));
         }
-        Waited::NotInTime => {
-            tell(request.why_not());
+        Waited::NotInTime(queue) => {
+            tell(request.why_not(queue.as_ref()));
             return Ok(CommandOutcome::Exit(EXIT_NOT_IN_TIME));
+        }
+        Waited::Unavailable(why) => {
+            tell(format!("cannot get the lock '{name}' now: {why}"));
+            return Ok(CommandOutcome::Exit(EXIT_NO_NODE));
         }
         Waited::Refused(why) => {
             return Err(UsageError::new(format!("cannot get the lock '{name}': {why}")).into());

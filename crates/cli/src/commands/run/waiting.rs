@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::node::LockQueue;
-use meshlock_cluster::node::line;
+use meshlock_cluster::node::{Age, line};
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
@@ -19,12 +20,15 @@ use crate::location::{self, FoundBy, NodeFlags, NodeLocation};
 use meshlock_wire::clients::ToNode;
 
 use meshlock_client::{Connection, ConnectionError, NotGranted, PolledRequest, RequestState};
+use meshlock_wire::clients::RefusalKind;
 
 /// After this time, a user at a terminal is told who holds the lock.
 const TELL_AFTER: Span = Span::from_millis(1000);
 
 /// What nested commands are told of the embedded node.
 const EMBEDDED: &str = "embedded";
+/// How long the node may take to say who has the lock that was not granted.
+const NAME_WITHIN: Duration = Duration::from_secs(2);
 
 /// A request of `meshlock run` for a lock.
 pub(super) struct RunRequest {
@@ -53,8 +57,10 @@ pub(super) enum Waited {
     Granted(Box<GrantedLock>),
     /// The lock was granted and lost again, perhaps while this process was stopped.
     LostAgain,
-    /// The lock was not granted in the given time.
-    NotInTime,
+    /// The lock was not granted in the given time, because of these holders and waiters, if they are known.
+    NotInTime(Option<LockQueue>),
+    /// The cluster could not serve the request, for this reason.
+    Unavailable(String),
     /// The node refused the request, for this reason.
     Refused(String),
     /// The node leaves its cluster, and no other may be used.
@@ -166,15 +172,26 @@ impl RunRequest {
         }
     }
 
-    /// Explains to the user why the lock was not granted in time.
-    pub(super) fn why_not(&self) -> String {
+    /// Explains to the user why the lock was not granted in time, and who has it.
+    pub(super) fn why_not(&self, queue: Option<&LockQueue>) -> String {
+        let holder = queue.and_then(oldest_holder).map(|holder| format!(": {holder}")).unwrap_or_default();
         match self.wait {
             Wait::Within(span) => {
-                format!("did not get the lock '{}' within {} ms", self.lock, span.micros() / 1000)
+                format!("did not get the lock '{}' within {} ms{holder}", self.lock, span.micros() / 1000)
             }
-            Wait::Try | Wait::Forever => format!("someone else has the lock '{}'", self.lock),
+            Wait::Try | Wait::Forever => format!("someone else has the lock '{}'{holder}", self.lock),
         }
     }
+}
+
+/// Describes the client that has held the lock longest; `None` if nobody holds it any more.
+fn oldest_holder(queue: &LockQueue) -> Option<String> {
+    let holders =
+        queue.sites.iter().flat_map(|site| site.lock.holders.iter().map(|holder| (&site.site, holder)));
+    let (site, holder) = holders.max_by_key(|(_, holder)| holder.age)?;
+    let who = holder.label.as_ref().map_or("a client", ClientLabel::as_str);
+    let (age, fence) = (Age(holder.age), holder.fence.value());
+    Some(format!("{who} of {site} has held it for {age} (fence {fence})"))
 }
 
 /// Returns how waiting for a request that does not wait any more has ended; `None` if the node leaves its cluster.
@@ -188,7 +205,12 @@ fn decided(mut request: PolledRequest) -> anyhow::Result<Option<Waited>> {
         RequestState::Waiting => None,
     };
     match why {
-        Some(NotGranted::Busy | NotGranted::TimedOut) => Ok(Some(Waited::NotInTime)),
+        Some(NotGranted::Busy | NotGranted::TimedOut) => {
+            Ok(Some(Waited::NotInTime(request.queue_within(NAME_WITHIN))))
+        }
+        Some(NotGranted::Refused { kind: RefusalKind::Unavailable | RefusalKind::Failed, why }) => {
+            Ok(Some(Waited::Unavailable(why)))
+        }
         Some(NotGranted::Refused { kind, .. }) if request.is_leaving(kind)? => Ok(None),
         Some(NotGranted::Refused { why, .. }) => Ok(Some(Waited::Refused(why))),
         // The node has forgotten the request, which it does only with the session.

@@ -193,3 +193,37 @@ fn an_overview_contains_the_state_of_the_site() {
     assert_eq!((overview.counts.holders, overview.counts.waiters), (1, 1));
     assert_eq!(overview.held[0].lock, jobs());
 }
+
+/// Asks for other rules, and returns what is said about them when they are given up.
+fn rules_given_up(lone: &mut Lone, request: u64) -> String {
+    let rules = RulesText { rules: Vec::new(), default: Clause::exclusive("maekawa") };
+    lone.sent.clear();
+    lone.answers.clear();
+    lone.input(Input::Call(ClientCall::SetRules { request: Request(request), rules }));
+    lone.pass(Span::from_millis(5000));
+    let [ClientAnswer::Unavailable { request: of, why }] = &lone.answers[..] else {
+        panic!("it is given up: {:?}", lone.answers)
+    };
+    assert_eq!(*of, Request(request));
+    why.clone()
+}
+
+#[test]
+fn rules_that_cannot_be_changed_are_given_up_and_not_asked_for_again() {
+    let mut lone = beside_b();
+    let sends_rules =
+        |lone: &Lone| lone.sent.iter().any(|(_, content)| matches!(content, Content::SetRules { .. }));
+    // b was there a moment ago, and may have got them.
+    let why = rules_given_up(&mut lone, 1);
+    assert!(sends_rules(&lone) && why.contains("may still take effect"), "{why}");
+    lone.sent.clear();
+    lone.pass(Span::from_millis(5000));
+    assert!(!sends_rules(&lone), "it was given up");
+    // By now it is known that b cannot be reached.
+    let why = rules_given_up(&mut lone, 2);
+    assert!(!sends_rules(&lone), "nothing can take effect later");
+    assert!(
+        why.starts_with("a has no lease: 0 of 1 voters are reachable; the rules were not changed"),
+        "{why}"
+    );
+}
