@@ -198,6 +198,8 @@ impl Node {
             Ok(rules) => {
                 let base = self.view.rules_version;
                 self.rules_wanted = Some(RulesWanted { request, base, rules: rules.text().clone() });
+                // Asked now, and again with every renewal until a view has them.
+                self.reach_out(out);
             }
             Err(error) => out.push(refuse(error.to_string())),
         }
