@@ -48,12 +48,20 @@ pub enum Mutant {
     OwnTerms,
     /// A lock that is broken is free before the holder's time to stop is over.
     BrokenIsFreeAtOnce,
+    /// A member confirms that a name may be used with another number of permits although its clients use it.
+    ReservedInUse,
+    /// A name goes back to the default rule although permits of it are out.
+    FreedWhileInUse,
+    /// The permits of a semaphore that the census lists are taken for free.
+    CensusWithoutNumbers,
+    /// After a change of rules new clients enter beside holders that count on a smaller number.
+    OldNumbersForgotten,
 }
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 20] = [
+    pub const ALL: [Mutant; 24] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -74,6 +82,10 @@ impl Mutant {
         Mutant::PastForgotten,
         Mutant::OwnTerms,
         Mutant::BrokenIsFreeAtOnce,
+        Mutant::ReservedInUse,
+        Mutant::FreedWhileInUse,
+        Mutant::CensusWithoutNumbers,
+        Mutant::OldNumbersForgotten,
     ];
 }
 

@@ -138,6 +138,7 @@ impl Cluster {
             session,
             request,
             lock: lock.clone(),
+            permits: 1,
             wait: Wait::Forever,
             cause: None,
         });

@@ -118,7 +118,13 @@ impl AcquireError {
             NotGranted::Busy => return AcquireError::Busy { lock },
             NotGranted::TimedOut => return AcquireError::TimedOut { lock },
             NotGranted::Denied(_) => Refusal::Denied,
-            NotGranted::Permits(_) => Refusal::Permits,
+            NotGranted::Permits(_)
+            | NotGranted::Refused(
+                NodeRefusal::PermitsInUse { .. }
+                | NodeRefusal::PermitsByRule { .. }
+                | NodeRefusal::TooManyPermits { .. }
+                | NodeRefusal::OlderMember { .. },
+            ) => Refusal::Permits,
             NotGranted::Refused(NodeRefusal::Leaving) => Refusal::Leaving,
             NotGranted::Refused(NodeRefusal::TooManyLocks) => Refusal::TooManyLocks,
             NotGranted::Refused(NodeRefusal::MakingRoom) => Refusal::MakingRoom,
