@@ -175,6 +175,15 @@ class Locks(unittest.TestCase):
             self.assertEqual({first.slot, second.slot}, {0, 1})
             with self.assertRaises(meshlock.Busy):
                 client().acquire("py/pool", permits=2, blocking=False)
+            for other in (1, 3, None):
+                with self.assertRaises(meshlock.Error) as refused:
+                    client().acquire("py/pool", permits=other)
+                self.assertEqual(refused.exception.code, "permits")
+                self.assertIn("in use with 2 permits and this program expects %d" % (other or 1), str(refused.exception))
+        with client().lock("py/pool"):  # Nothing is left of the semaphore.
+            with self.assertRaises(meshlock.Error) as refused:
+                client().acquire("py/pool", permits=2)
+            self.assertIn("in use with 1 permit and this program expects 2", str(refused.exception))
 
     def test_what_makes_no_sense_is_an_error_that_says_so(self) -> None:
         for nonsense in ("ftp://x", "http://", "http://host/path"):

@@ -43,6 +43,8 @@ pub(super) struct SimClient {
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) lock: LockName,
+    /// How many may hold it, as the client understands it.
+    pub(super) permits: u32,
     pub(super) session: Session,
     pub(super) client: usize,
 }
@@ -51,7 +53,7 @@ pub(super) struct Asked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ClientState {
     Resting,
-    Waiting { request: Request, lock: LockName },
+    Waiting { request: Request, lock: LockName, permits: u32 },
     Inside(Inside),
 }
 
@@ -60,6 +62,8 @@ pub(super) enum ClientState {
 pub(super) struct Inside {
     pub(super) request: Request,
     pub(super) lock: LockName,
+    /// How many may hold it, as the client understands it.
+    pub(super) permits: u32,
     pub(super) fence: Fence,
     /// On the machine's clock.
     pub(super) lease_end: Time,

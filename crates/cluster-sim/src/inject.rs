@@ -7,7 +7,7 @@ use super::clock::Moment;
 use super::coverage::{CoverageGroup, Occurrence};
 use super::event::Event;
 use super::faults::ClusterFault;
-use super::properties::{CheckResult, starvation};
+use super::properties::{CheckResult, sound, starvation};
 use super::world::World;
 use meshlock_cluster::founding::Founding;
 use meshlock_cluster::names::Incarnation;
@@ -151,11 +151,22 @@ impl World {
             self.at(bound, Event::Bound);
             return Ok(());
         }
-        starvation::check(&self.unserved(), self.now)
+        starvation::check(&self.unserved(), self.now)?;
+        sound::check_unmarked(&self.marked(), self.now)
+    }
+
+    /// Returns the sites that remember a number of permits of some lock that no rule gives.
+    fn marked(&self) -> Vec<usize> {
+        let nodes = self.machines.iter().map(|machine| machine.node.as_ref()).enumerate();
+        let marked = |node: &meshlock_cluster::node::Node| !node.table().is_unmarked();
+        nodes
+            .filter(|(machine, node)| self.settings.is_untouched(*machine) && node.is_some_and(marked))
+            .map(|(machine, _)| machine)
+            .collect()
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.clients.iter().all(|client| client.final_turn == FinalTurn::Done)
+        self.clients.iter().all(|client| client.final_turn == FinalTurn::Done) && self.marked().is_empty()
     }
 
     fn unserved(&self) -> Vec<String> {

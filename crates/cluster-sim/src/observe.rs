@@ -4,11 +4,11 @@ use super::client::Asked;
 use super::coverage::Occurrence;
 use super::event::Event;
 use super::properties::exclusion::ObservedGrant;
-use super::properties::{CheckResult, sound};
+use super::properties::{CheckResult, broken, sound};
 use super::world::World;
 use meshlock_cluster::node::{ClientAnswer, LockQueue, Note};
 use meshlock_cluster::rules::Rules;
-use meshlock_cluster::table::LockEvent;
+use meshlock_cluster::table::{LockEvent, RequestRefusal};
 use meshlock_cluster::view::View;
 
 impl World {
@@ -141,14 +141,20 @@ impl World {
                 self.coverage.record(Occurrence::Granted);
                 self.steps.on_granted();
                 // One step may grant and then install another view: the view that the node reported before counts.
-                let Asked { lock, session, .. } =
+                let Asked { lock, permits, session, .. } =
                     self.asked.get(&request).cloned().expect("only what was asked for is granted");
                 let installed = self.machines[machine].installed;
                 let rules = installed.and_then(|epoch| self.rules.get(&epoch));
-                let permits = rules.map_or(0, |rules| rules.rule(&lock).permits as usize);
-                if permits > 1 {
-                    self.updates.exempt(&lock);
-                }
+                let rule = rules.map(|rules| (rules.names(&lock), rules.rule(&lock).permits));
+                self.coverage.record(match rule {
+                    Some((_, by_rule)) if by_rule == permits => Occurrence::ByRule,
+                    Some((false, _)) => Occurrence::WithoutRule,
+                    Some((true, _)) | None => {
+                        let what =
+                            format!("s{machine} grants {lock} with {permits} permits, against its rule");
+                        return broken("exclusion", self.now, what);
+                    }
+                });
                 let client_runs = self.requester(request).is_some();
                 let grant = ObservedGrant {
                     request,
@@ -160,7 +166,7 @@ impl World {
                     client_runs,
                 };
                 self.exclusion.on_granted(grant, self.now)?;
-                self.fences.on_granted(&lock, machine, slot, fence, self.now)?;
+                self.fences.on_granted(&lock, machine, (permits, slot), fence, self.now)?;
                 self.trace.entered(self.now, machine, &lock, fence);
             }
             LockEvent::Extended { session, lease_end } => {
@@ -191,8 +197,12 @@ impl World {
                 self.coverage.record(Occurrence::Unavailable);
                 self.contention.on_ended(request, self.now);
             }
-            LockEvent::Refused { request, .. } => {
-                self.coverage.record(Occurrence::Refused);
+            LockEvent::Refused { request, why } => {
+                self.coverage.record(match why {
+                    RequestRefusal::PermitsInUse { has, wants } if has != wants => Occurrence::InUseOtherwise,
+                    RequestRefusal::PermitsByRule { has, wants } if has != wants => Occurrence::OtherRule,
+                    _ => Occurrence::Refused,
+                });
                 self.contention.on_ended(request, self.now);
             }
         }

@@ -11,12 +11,13 @@ use meshlock_cluster::mutant::{self, Mutant};
 const SEEDS: u64 = 2000;
 
 /// Every kind of packet.
-const PACKETS: [&str; 16] = [
+const PACKETS: [&str; 17] = [
     "raft",
     "link ack",
     "census",
     "lock message",
     "left",
+    "permits",
     "renew",
     "lease granted",
     "join",
@@ -99,11 +100,15 @@ fn writing_a_run_down_does_not_change_it() {
 }
 
 /// Which mutant breaks which property: the table in [`properties`].
-const BREAKS: [(Mutant, &str); 22] = [
+const BREAKS: [(Mutant, &str); 26] = [
     (Mutant::CensusSkipped, "exclusion"),
     (Mutant::GrantWithoutLease, "exclusion"),
     (Mutant::LapseKeepsLocks, "exclusion"),
     (Mutant::BrokenIsFreeAtOnce, "exclusion"),
+    (Mutant::ReservedInUse, "exclusion"),
+    (Mutant::FreedWhileInUse, "exclusion"),
+    (Mutant::CensusWithoutNumbers, "exclusion"),
+    (Mutant::OldNumbersForgotten, "exclusion"),
     (Mutant::OtherClusterAccepted, "agreement"),
     (Mutant::FenceNotCarried, "fences"),
     (Mutant::FenceStuck, "fences"),

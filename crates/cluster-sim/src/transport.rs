@@ -41,10 +41,10 @@ impl World {
                     self.coverage.count(CoverageGroup::Message, algorithm, message.message.kind());
                 }
             }
-            LinkPayload::Census { holdings, .. } if !holdings.is_empty() => {
+            LinkPayload::Census(piece) if !piece.holdings.is_empty() => {
                 self.coverage.record(Occurrence::HoldersCarried);
             }
-            LinkPayload::Census { .. } | LinkPayload::Left(_) => {}
+            LinkPayload::Census(_) | LinkPayload::Left(_) | LinkPayload::Permits(_) => {}
         }
     }
 

@@ -7,7 +7,9 @@ use super::coverage::Occurrence;
 use super::event::Event;
 use super::properties::starvation::MAX_DELAYED_WRITE;
 use super::world::World;
+use meshlock_cluster::names::LockName;
 use meshlock_cluster::node::{ClientAnswer, ClientCall};
+use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::{Acquire, LockEvent, Request, Session, Wait};
 use meshlock_cluster::time::{Span, Time};
 
@@ -84,14 +86,28 @@ impl World {
             6..9 => Wait::Within(timeout),
             _ => Wait::Try,
         };
-        self.clients[client].state = ClientState::Waiting { request, lock: lock.clone() };
-        self.asked.insert(request, Asked { lock: lock.clone(), session, client });
+        let permits = self.number_for(&lock);
+        self.clients[client].state = ClientState::Waiting { request, lock: lock.clone(), permits };
+        self.asked.insert(request, Asked { lock: lock.clone(), permits, session, client });
         self.clients[client].timer += 1;
-        self.call(process, ClientCall::Acquire(Acquire { session, request, lock, wait, cause: None }));
+        self.call(
+            process,
+            ClientCall::Acquire(Acquire { session, request, lock, permits, wait, cause: None }),
+        );
         if !self.calm && self.draw.usize(..8) == 0 {
             let timeout = self.draw.u64(1_000..2_000_000);
             self.set_timer(client, timeout);
         }
+    }
+
+    /// Draws how many may hold the lock, as a client understands it: mostly what the rules say. A client that is told
+    /// that a rule says something else asks again with another number.
+    fn number_for(&mut self, lock: &LockName) -> u32 {
+        let newest = Rules::new(self.newest.rules.clone()).expect("rules that were agreed on");
+        let by_rule = newest.rule(lock).permits;
+        let follows =
+            if newest.names(lock) { self.calm || self.draw.usize(..8) != 0 } else { self.draw.bool() };
+        if follows { by_rule } else { self.draw.u32(1..=3) }
     }
 
     /// Returns the client that made a request, if its process still runs and it still waits for or holds it.
@@ -154,14 +170,15 @@ impl World {
 
     fn enter(&mut self, request: Request, fence: Fence, lease_end: Time) {
         let Some(client) = self.requester(request) else { return };
-        let ClientState::Waiting { lock, .. } = self.clients[client].state.clone() else { return };
+        let ClientState::Waiting { lock, permits, .. } = self.clients[client].state.clone() else { return };
         let others = self.clients_in(self.clients[client].process);
         if others.iter().any(|other| matches!(self.clients[*other].state, ClientState::Inside(_))) {
             self.coverage.record(Occurrence::Several);
         }
-        let read = self.updates.read(&lock, fence);
+        // The counter is for those who are alone.
+        let read = if permits == 1 { self.updates.read(&lock, fence) } else { None };
         let in_calm = self.calm;
-        let inside = Inside { request, lock, fence, lease_end, read, lost: false, in_calm };
+        let inside = Inside { request, lock, permits, fence, lease_end, read, lost: false, in_calm };
         self.clients[client].state = ClientState::Inside(inside);
         let hold = self.within(self.settings.hold);
         if self.calm {
@@ -175,8 +192,7 @@ impl World {
         let machine = self.machine_of(client);
         let assumes_held = self.moment(machine, inside.lease_end) > self.now;
         let (Some(read), true) = (inside.read, assumes_held) else {
-            // Where several clients may hold the lock, an old fence does not mean that anything went wrong.
-            if assumes_held && self.updates.is_shared(&inside.lock) {
+            if assumes_held && inside.permits > 1 {
                 self.served(client, inside);
             }
             return self.leave_lock(client, inside.request);
@@ -195,7 +211,7 @@ impl World {
         if self.clients[client].timer == timer
             && let ClientState::Inside(inside) = self.clients[client].state.clone()
         {
-            if accepted || self.updates.is_shared(&inside.lock) {
+            if accepted {
                 self.served(client, &inside);
             }
             self.leave_lock(client, inside.request);

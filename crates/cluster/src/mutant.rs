@@ -52,12 +52,20 @@ pub enum Mutant {
     RoomAskedForAtOnce,
     /// A client that was not served because of an outage is told that somebody else has the lock.
     OutageIsContention,
+    /// A member confirms that a name may be used with another number of permits although its clients use it.
+    ReservedInUse,
+    /// A name goes back to the default rule although permits of it are out.
+    FreedWhileInUse,
+    /// The permits of a semaphore that the census lists are taken for free.
+    CensusWithoutNumbers,
+    /// After a change of rules new clients enter beside holders that count on a smaller number.
+    OldNumbersForgotten,
 }
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 22] = [
+    pub const ALL: [Mutant; 26] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -80,6 +88,10 @@ impl Mutant {
         Mutant::BrokenIsFreeAtOnce,
         Mutant::RoomAskedForAtOnce,
         Mutant::OutageIsContention,
+        Mutant::ReservedInUse,
+        Mutant::FreedWhileInUse,
+        Mutant::CensusWithoutNumbers,
+        Mutant::OldNumbersForgotten,
     ];
 }
 

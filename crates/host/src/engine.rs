@@ -129,8 +129,6 @@ pub(super) struct SharedNode {
     pub(super) published: Published,
     /// Wakes the clock's task when its next alarm has moved to an earlier time.
     alarm: Notify,
-    /// Held while the rules are changed for a semaphore, so that one change is made at a time.
-    rules_gate: tokio::sync::Mutex<()>,
 }
 
 impl Engine {
@@ -169,14 +167,8 @@ impl Engine {
         let published = Published::default();
         published.update(&node, false);
         let (core, state) = (Mutex::new(Core::new(node, outputs)), watch::Sender::new(NodeState::default()));
-        let shared = Arc::new(SharedNode {
-            core,
-            state,
-            net: Arc::new(net),
-            published,
-            alarm: Notify::new(),
-            rules_gate: tokio::sync::Mutex::default(),
-        });
+        let shared =
+            Arc::new(SharedNode { core, state, net: Arc::new(net), published, alarm: Notify::new() });
         let stop = Arc::new(Notify::new());
         let (running, stopped) = channel();
         let mut threads = Vec::new();
@@ -243,10 +235,6 @@ impl Handle {
             output = future => Some(output),
             _ = self.sleep(limit) => None,
         }
-    }
-
-    pub(super) fn rules_gate(&self) -> &tokio::sync::Mutex<()> {
-        &self.shared.rules_gate
     }
 
     /// Runs `act` with the node's lock taken once: to all other threads, everything that it does is one step.

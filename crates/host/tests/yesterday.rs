@@ -14,12 +14,13 @@ use std::sync::Arc;
 use meshlock_client::{Connection, ConnectionError, Keeping, NodeEndpoint};
 use meshlock_cluster::names::{ClientLabel, Incarnation};
 use meshlock_cluster::node::{Config, Content};
+use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::table::HolderReport;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_cluster::view::View;
 use meshlock_host::front::Front;
 use meshlock_host::{Engine, NodeSetup, door};
-use meshlock_testing::{Deadline, WITHIN, eventually, joined};
+use meshlock_testing::{Deadline, WITHIN, async_test, eventually, in_time, joined};
 use meshlock_tls::Security;
 use meshlock_wire::clients::{
     ToClient, ToNode, VERSIONS, put_to_client, put_to_node, take_to_client, take_to_node,
@@ -80,6 +81,16 @@ impl Served {
         let dir = tempfile::tempdir().unwrap();
         door::serve(&front, door::listen(&dir.path().join("sock"), door::PRIVATE).unwrap(), |_| {});
         Served { front, dir, _engine: engine }
+    }
+
+    fn add_rule(&self, lock: &str, clause: Clause) {
+        let rules = RulesText { rules: vec![(lock.to_owned(), clause)], ..RulesText::default() };
+        async_test({
+            let front = self.front.clone();
+            async move {
+                in_time("the rule is set", front.set_rules(&front.in_process(), rules)).await.unwrap();
+            }
+        });
     }
 
     fn socket(&self) -> std::path::PathBuf {
@@ -228,6 +239,8 @@ fn clients_of_version_2_are_answered_as_by_a_node_of_version_2() {
     replay("meshlock break jobs");
     holds.finish();
     served.until_sessions(0);
+    // The nodes of that time added a rule for a semaphore.
+    served.add_rule("pool", Clause::shared("srimani-reddy", 2));
     replay("meshlock run pool --permits 2");
     replay("meshlock run pool --permits 3, where it has 2");
     replay("meshlock rules show");

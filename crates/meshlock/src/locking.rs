@@ -113,7 +113,9 @@ macro_rules! locking_methods {
             wait_for(self.lock_all_within(names, longest))
         }
 
-        /// Returns a lock that `permits` clients may hold at once. All users of a semaphore must give the same number.
+        /// Returns a lock that `permits` clients may hold at once, from 1 to 1024. Whoever gives another number while the
+        /// semaphore is in use, or takes it for a plain lock, gets [`Refusal::Permits`](crate::Refusal::Permits), and so does
+        /// whoever gives another number than a rule of the cluster. When its last user has gone, nothing is left of it.
         ///
         #[doc = crate::locking::example!($setup, "let pool = ", $locks, ".semaphore(\"pool\", 2);\nlet (first, second) = (pool.acquire().await?, pool.acquire().await?);\nassert!(pool.try_acquire().await.is_err());")]
         pub fn semaphore(&self, name: &str, permits: u32) -> Semaphore {

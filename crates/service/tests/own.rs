@@ -219,16 +219,30 @@ fn a_session_that_has_lost_a_lock_cannot_be_kept_alive() {
 }
 
 #[test]
-fn a_semaphore_has_as_many_holders_as_permits_and_rules_follow() {
+fn a_semaphore_has_as_many_holders_as_permits_and_leaves_nothing_behind() {
     let Some(api) = Api::start() else { return };
     let two = json!({ "permits": 2, "try": true });
     let (first, second) =
         (api.post("/v1/locks/pool/acquire", &two), api.post("/v1/locks/pool/acquire", &two));
     assert_eq!((first.0, second.0), (200, 200), "{first:?} {second:?}");
     assert_eq!(api.post("/v1/locks/pool/acquire", &two).1["code"], "busy");
-    assert_eq!(api.post("/v1/locks/pool/acquire", &json!({ "permits": 3 })).1["code"], "permits");
+    for (other, expects) in [(json!({ "permits": 3 }), "expects 3"), (json!({}), "expects 1")] {
+        let (status, refused) = api.post("/v1/locks/pool/acquire", &other);
+        assert_eq!((status, &refused["code"]), (412, &json!("permits")), "{refused}");
+        let message = refused["message"].as_str().unwrap();
+        assert!(
+            message.contains("'pool' is in use with 2 permits") && message.contains(expects),
+            "{message}"
+        );
+    }
+    assert_eq!(api.get("/v1/locks/pool")["permits"], 2);
+    for held in [first, second] {
+        let session = json!({ "session": held.1["session"] });
+        assert_eq!(api.post("/v1/locks/pool/release", &session).0, 200);
+    }
     let rules = api.get("/v1/rules");
-    assert_eq!((&rules["rules"][0]["pattern"], &rules["rules"][0]["permits"]), (&json!("pool"), &json!(2)));
+    assert_eq!(rules["rules"].as_array().map(Vec::len), Some(1), "only the default: {rules}");
+    assert_eq!(api.post("/v1/locks/pool/acquire", &json!({ "try": true })).0, 200);
     let (code, none) = api.ask("PUT", "/v1/rules", r#"{"rules":[]}"#);
     assert_eq!((code, &none["code"]), (400, &json!("bad_request")));
     let (_, changed) = api.ask("PUT", "/v1/rules", r#"{"rules":[{"algorithm":"raymond"}]}"#);

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::clients::{self, ToClient, ToNode};
 use crate::disk::fuzz as store;
 use crate::sites::fuzz as net;
-use crate::sites::lock_packet;
+use crate::sites::{lock_packet, permit_packets};
 use meshlock_cluster::address::Address;
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::founding::Founding;
@@ -85,7 +85,13 @@ fn packet_models() -> Vec<Vec<u8>> {
     let contents = [Content::Ping, Content::Pong, Content::Leave];
     let packet = |content| Packet { cluster, incarnation: Incarnation::new(3), content };
     let locks = [None, Cause::new(7), Cause::new(u64::MAX)].map(lock_packet);
-    contents.map(packet).into_iter().chain(locks).map(|packet| net::frames(&[packet])).collect()
+    contents
+        .map(packet)
+        .into_iter()
+        .chain(locks)
+        .chain(permit_packets())
+        .map(|packet| net::frames(&[packet]))
+        .collect()
 }
 
 /// Checks that a value that was read is encoded so that the same value is read again: nobody else gets a different

@@ -32,10 +32,11 @@ enum RulesCommand {
         pattern: String,
         /// The algorithm and its options, such as raymond or raymond:tree=star; `meshlock algorithms` lists them
         algorithm: String,
-        /// How many clients may hold such a lock at once
+        /// How many clients may hold such a lock at once; `run` then needs the same --permits. After a change nobody enters
+        /// before those have left who hold it with the old number
         #[arg(long, default_value_t = 1)]
         permits: u32,
-        /// How many of them at one site [default: as many as --permits]
+        /// How many of them at one site, at most 128 [default: as many as --permits]
         #[arg(long)]
         per_site: Option<u32>,
         #[command(flatten)]

@@ -105,7 +105,8 @@ algorithm = "naimi-trehel"
 #per_site = 1
 
 # Rules for locks, by name or by a prefix followed by '*': the algorithm, how many clients may hold such a lock at once
-# (permits), and how many of them at one site (per_site).
+# (permits, 1 to 1024), and how many of them at one site (per_site, at most 128). Clients must ask with the same number of permits;
+# a semaphore that its users agree on needs no rule.
 [[rules]]
 pattern = "pool/*"
 algorithm = "bulgannawar-vaidya"

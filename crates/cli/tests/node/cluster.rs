@@ -128,7 +128,7 @@ fn a_site_joins_by_the_address_of_any_other_and_learns_the_rest() {
 #[test]
 fn a_semaphore_without_a_majority_is_unavailable_when_the_wait_limit_has_passed() {
     let files = Files::new(3, false, "");
-    // One site is no majority, so no rule can be added.
+    // One site is no majority, so nothing can be granted.
     let site = files.start("a");
     eventually("it serves clients", || site.log().contains("started"));
     let socket = files.path("a.sock");

@@ -59,6 +59,38 @@ fn an_operator_lists_holders_and_waiters_breaks_a_lock_and_changes_its_rules() {
 }
 
 #[test]
+fn a_semaphore_is_refused_beside_a_plain_holder_at_another_site_and_changes_nothing() {
+    let files = Files::new(3, false, "");
+    let _sites = files.start_all(&["a", "b", "c"]);
+    let (home, a, b) = (files.home(), files.path("a.sock"), files.path("b.sock"));
+    eventually("all take part", || {
+        json(home, &["site", "list", "--socket", &a])["sites"].as_array().unwrap().len() == 3
+    });
+    let three = ["run", "pz", "--try", "--permits", "3", "--socket", &b, "--", "true"];
+    let mut holder = files.client("a", "plain");
+    let fence = holder.acquire("pz");
+    let error = fails(home, 64, &three);
+    assert!(error.contains("'pz' is in use with 1 permit and this program expects 3"), "{error}");
+    assert_eq!(json(home, &["rules", "show", "--socket", &a])["rules"].as_array().map(Vec::len), Some(1));
+    fails(home, 75, &["run", "pz", "--try", "--socket", &b, "--", "true"]);
+    holder.release();
+    says(home, &three);
+    let later = says(home, &["run", "pz", "--socket", &b, "--", "sh", "-c", "echo $MESHLOCK_FENCE"]);
+    assert!(later.trim().parse::<i64>().unwrap() > fence, "{later}");
+
+    // With a rule, only its number is right, and nobody enters beside those who hold the lock already.
+    let fence = holder.acquire("pz");
+    says(home, &["rules", "set", "pz", "raymond-k", "--permits", "3", "--socket", &b]);
+    fails(home, 75, &three);
+    let error = fails(home, 64, &["run", "pz", "--socket", &b, "--", "true"]);
+    assert!(error.contains("the cluster's rules give 'pz' 3 permits and this program expects 1"), "{error}");
+    let queue = json(home, &["queue", "pz", "--socket", &b]);
+    assert_eq!(queue["holders"][0]["fence"], fence, "it keeps what it has: {queue}");
+    holder.release();
+    says(home, &["run", "pz", "--permits", "3", "--socket", &b, "--", "true"]);
+}
+
+#[test]
 fn any_node_can_remove_a_site_and_one_that_is_gone_need_not_confirm() {
     let files = Files::new(4, false, "");
     let mut sites = files.start_all(&["a", "b", "c", "d"]);

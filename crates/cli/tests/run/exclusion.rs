@@ -61,7 +61,11 @@ fn as_many_commands_as_permits_are_inside() {
     let differs = user.run(&["pool", "--permits", "3"], "true");
     assert_eq!(differs.status.code(), Some(64));
     let text = String::from_utf8(differs.stderr).unwrap();
-    assert!(text.contains("give 'pool' 2 permits and this program expects 3"), "{text}");
+    assert!(text.contains("'pool' is in use with 2 permits and this program expects 3"), "{text}");
+    assert_eq!(user.code(&["pool"], "true"), Some(64), "a plain run means one");
+    second.go_on();
+    assert_eq!(second.code(), Some(0));
+    assert_eq!(user.code(&["pool", "--try"], "true"), Some(0), "nothing is left of the semaphore");
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! A lock never has more holders than permits, where each holder counts as long as it may assume that it holds the
-//! lock.
+//! A lock never has more holders than the permits that any of them was granted it with, and never holders with
+//! different numbers, where each holder counts as long as it may assume that it holds the lock.
 //!
 //! A holder counts from when its node grants (before the client knows) until it says that it has left, its process is
 //! gone, or its machine's clock has reached the end of the lease that it was told. The check is made at every grant:
-//! between grants the number of holders can only decrease. The number of permits is that of the granting node's view.
+//! between grants the number of holders can only decrease. The number of permits is the one that the client asked with.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,7 @@ use meshlock_cluster::time::Time;
 struct AssumedHold {
     session: Session,
     lock: LockName,
+    permits: u32,
     machine: usize,
     until: Time,
     lost: bool,
@@ -39,7 +40,7 @@ pub(crate) struct ObservedGrant<'a> {
     pub(crate) lock: &'a LockName,
     pub(crate) machine: usize,
     pub(crate) until: Time,
-    pub(crate) permits: usize,
+    pub(crate) permits: u32,
     /// Whether the client still runs; if not, its node will notice, and nobody assumes that it holds the lock.
     pub(crate) client_runs: bool,
 }
@@ -55,31 +56,35 @@ impl Exclusion {
 
     pub(crate) fn on_granted(&mut self, grant: ObservedGrant<'_>, now: Moment) -> CheckResult {
         let ObservedGrant { request, session, lock, machine, until, permits, client_runs } = grant;
-        let hold = AssumedHold { session, lock: lock.clone(), machine, until, lost: false };
+        let hold = AssumedHold { session, lock: lock.clone(), permits, machine, until, lost: false };
         if !self.is_valid(&hold, now) {
             return broken("exclusion", now, format!("s{machine} grants {lock} on a lease that is over"));
         }
         self.holds.insert(request, hold);
-        let verdict = self.count(lock, permits, now);
+        let verdict = self.count(lock, now);
         if !client_runs {
             self.holds.remove(&request);
         }
         verdict
     }
 
-    fn count(&mut self, lock: &LockName, permits: usize, now: Moment) -> CheckResult {
+    fn count(&mut self, lock: &LockName, now: Moment) -> CheckResult {
         let of_lock = self.holds.values().filter(|hold| hold.lock == *lock);
-        let holders: Vec<usize> =
-            of_lock.filter(|hold| self.is_valid(hold, now)).map(|hold| hold.machine).collect();
-        if holders.len() <= permits {
+        let valid: Vec<&AssumedHold> = of_lock.filter(|hold| self.is_valid(hold, now)).collect();
+        let holders: Vec<usize> = valid.iter().map(|hold| hold.machine).collect();
+        let numbers: Vec<u32> = valid.iter().map(|hold| hold.permits).collect();
+        let (permits, most) = (numbers.iter().min().copied(), numbers.iter().max().copied());
+        if permits == most && holders.len() <= permits.unwrap_or(0) as usize {
             return Ok(());
         }
         if !self.strict {
             self.stale_holders += 1;
             return Ok(());
         }
-        let what =
-            format!("{lock} has {} holders, {permits} may be; their sites: {holders:?}", holders.len());
+        let what = format!(
+            "{lock} has {} holders at the sites {holders:?}, with {numbers:?} permits",
+            holders.len()
+        );
         broken("exclusion", now, what)
     }
 

@@ -1,4 +1,5 @@
-//! Fences of a lock strictly increase: per slot where permits are numbered, per site where they are not.
+//! Fences of a lock strictly increase: per slot where permits are numbered, per site where they are not, and over
+//! everything that came before and comes after for a holder that is alone.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,8 @@ enum FenceSequence {
 #[derive(Clone, Debug)]
 pub(crate) struct Fences {
     last: BTreeMap<(LockName, FenceSequence), Fence>,
+    /// The highest fence of every lock, and the highest of a holder that was alone.
+    highest: BTreeMap<LockName, (Fence, Option<Fence>)>,
     /// Whether clocks are within the drift bound. If not, an excluded site may grant once more, with an old fence: the
     /// resource that the lock protects rejects it, which [`super::updates`] checks.
     strict: bool,
@@ -26,17 +29,26 @@ pub(crate) struct Fences {
 
 impl Fences {
     pub(crate) fn new(strict: bool) -> Self {
-        Fences { last: BTreeMap::new(), strict }
+        Fences { last: BTreeMap::new(), highest: BTreeMap::new(), strict }
     }
 
     pub(crate) fn on_granted(
         &mut self,
         lock: &LockName,
         machine: usize,
-        slot: Option<u32>,
+        (permits, slot): (u32, Option<u32>),
         fence: Fence,
         now: Moment,
     ) -> CheckResult {
+        let (highest, alone) =
+            self.highest.get(lock).map_or((None, None), |(all, alone)| (Some(*all), *alone));
+        let before = if permits == 1 { highest } else { alone };
+        if before.is_some_and(|before| before >= fence) && self.strict {
+            let what = format!("{lock}: {fence} at s{machine} with {permits} permits follows {before:?}");
+            return broken("fences", now, what);
+        }
+        let alone = if permits == 1 { Some(fence) } else { alone };
+        self.highest.insert(lock.clone(), (highest.map_or(fence, |highest| highest.max(fence)), alone));
         let line = slot.map_or(FenceSequence::Site(machine), FenceSequence::Slot);
         match self.last.insert((lock.clone(), line), fence) {
             Some(last) if last >= fence && self.strict => {

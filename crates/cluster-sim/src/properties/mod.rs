@@ -2,7 +2,7 @@
 //!
 //! | property | reason | module | mutants that break it |
 //! |---|---|---|---|
-//! | never more valid holders of a lock than permits, on the holders' own clocks | the definition of a lock | [`exclusion`] | a census is skipped; a grant without a lease; a lease that ends takes nothing away; a lock that is taken away is free at once |
+//! | never more valid holders of a lock than permits, on the holders' own clocks, and never with different numbers of permits | the definition of a lock | [`exclusion`] | a census is skipped; a grant without a lease; a lease that ends takes nothing away; a lock that is taken away is free at once; a member allows another number of permits although its clients use the lock; a lock goes back to its rule while permits are out; permits in the census are taken for free; a change of rules forgets who holds |
 //! | fences of a lock (slot) strictly increase, across views, crashes and restarts | the protection where time gives none | [`fences`] | fences of a view begin as if it were the first; all fences are equal |
 //! | a resource that rejects old fences loses no update | the purpose for users | [`updates`] | all fences are equal, where clocks drift further than leases allow for |
 //! | no view is agreed on while a member that it excludes may have a lease, and no leader proposes one too early | why recovery is safe | [`leases`] | a lease counts from its receipt; a member is excluded a tick early; a new leader does not wait; a lease is granted unconfirmed; a site follows its own terms |

@@ -12,6 +12,14 @@ pub(crate) fn check(node: &Node, now: Moment) -> CheckResult {
     invariants.or_else(|why| broken("sound", now, format!("{} breaks {why}", node.me())))
 }
 
+/// Checks that no site still remembers a number of permits that no rule gives, long after its last user has gone.
+pub(crate) fn check_unmarked(marked: &[usize], now: Moment) -> CheckResult {
+    if marked.is_empty() {
+        return Ok(());
+    }
+    broken("sound", now, format!("sites {marked:?} remember semaphores that nobody uses"))
+}
+
 /// Checks a note, knowing that all peers here are correct.
 pub(crate) fn on_note(machine: usize, note: &Note, now: Moment) -> CheckResult {
     match note {

@@ -1,6 +1,6 @@
-//! A counter that rejects old fences and is incremented under the lock: no update is lost, whatever clocks do.
+//! A counter that rejects old fences and is incremented by who has the lock alone: no update is lost, whatever clocks do.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use meshlock_protocol::Fence;
 
@@ -30,23 +30,11 @@ impl Counter {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Updates {
     counters: BTreeMap<LockName, Counter>,
-    /// Locks that several clients may hold: they protect no counter.
-    shared: BTreeSet<LockName>,
     pub(crate) accepted: u64,
     pub(crate) rejected: u64,
 }
 
 impl Updates {
-    /// Records that several clients may hold this lock from now on.
-    pub(crate) fn exempt(&mut self, lock: &LockName) {
-        self.shared.insert(lock.clone());
-    }
-
-    /// Returns whether several clients may hold this lock, or might have.
-    pub(crate) fn is_shared(&self, lock: &LockName) -> bool {
-        self.shared.contains(lock)
-    }
-
     /// Returns the value of the counter for the holder of this fence; `None` if the fence is old.
     pub(crate) fn read(&mut self, lock: &LockName, fence: Fence) -> Option<u64> {
         let counter = self.counters.entry(lock.clone()).or_default();
@@ -72,7 +60,7 @@ impl Updates {
         counter.value = read + 1;
         counter.acknowledged += 1;
         self.accepted += 1;
-        if counter.value == counter.acknowledged || self.shared.contains(lock) {
+        if counter.value == counter.acknowledged {
             return Ok(true);
         }
         let (value, count) = (counter.value, counter.acknowledged);

@@ -180,7 +180,14 @@ impl Cluster {
     pub(crate) fn acquire_for(&mut self, at: usize, lock: &LockName, wait: Wait) -> Request {
         self.last += 1;
         let (session, request) = (Session(1), Request(self.last));
-        let call = ClientCall::Acquire(Acquire { session, request, lock: lock.clone(), wait, cause: None });
+        let call = ClientCall::Acquire(Acquire {
+            session,
+            request,
+            lock: lock.clone(),
+            permits: 1,
+            wait,
+            cause: None,
+        });
         self.input(at, Input::Call(call));
         request
     }

@@ -19,7 +19,7 @@ use crate::membership::disk::DiskWrite;
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
 use crate::rules::Rules;
-use crate::table::{self, Census, Holding, LeaseClock, LocalView, LockEvent, LockTable};
+use crate::table::{self, Census, CensusPiece, Holding, LeaseClock, LocalView, LockEvent, LockTable};
 use crate::view::View;
 
 /// Maximum number of messages of one member that wait for a view to open; further ones are sent again later.
@@ -34,8 +34,8 @@ const PIECE: usize = 128 << 10;
 
 /// Splits a census into the pieces in which it is sent, at least one, each with whether it is the last.
 fn pieces(census: &Census) -> Vec<(&[Holding], bool)> {
-    // A length, and for each slot whether it is numbered and a number of 32 bits in groups of 7.
-    let bytes = |holding: &Holding| holding.lock.as_str().len() + 4 + 6 * holding.slots.len();
+    // A length, for each slot whether it is numbered and a number of 32 bits in groups of 7, and the number of permits.
+    let bytes = |holding: &Holding| holding.lock.as_str().len() + 9 + 6 * holding.slots.len();
     let (mut pieces, mut start, mut length) = (Vec::new(), 0, 0);
     for (at, holding) in census.iter().enumerate() {
         length += bytes(holding);
@@ -69,6 +69,8 @@ struct MemberCensus {
     epoch: Epoch,
     holdings: Census,
     complete: bool,
+    /// Whether all of its pieces say the numbers of permits.
+    has_permits: bool,
 }
 
 impl ViewChange {
@@ -88,13 +90,8 @@ impl ViewChange {
     }
 
     /// Takes a piece of a census, of this view or of a later one. Returns what is wrong with it, if anything is.
-    fn on_census(
-        &mut self,
-        from: Member,
-        epoch: Epoch,
-        holdings: Census,
-        last: bool,
-    ) -> Result<(), &'static str> {
+    fn on_census(&mut self, from: Member, epoch: Epoch, piece: CensusPiece) -> Result<(), &'static str> {
+        let CensusPiece { holdings, last, has_permits } = piece;
         match self.censuses.get_mut(&from.site) {
             Some(census) if census.epoch > epoch => {}
             Some(census) if census.epoch == epoch && census.from == from => {
@@ -106,10 +103,11 @@ impl ViewChange {
                 }
                 census.holdings.extend(holdings);
                 census.complete = last;
+                census.has_permits &= has_permits;
             }
             Some(_) | None => {
-                self.censuses
-                    .insert(from.site.clone(), MemberCensus { from, epoch, holdings, complete: last });
+                let census = MemberCensus { from, epoch, holdings, complete: last, has_permits };
+                self.censuses.insert(census.from.site.clone(), census);
             }
         }
         Ok(())
@@ -150,7 +148,8 @@ impl Node {
             let others: Vec<Member> = others.collect();
             for (holdings, last) in pieces(&census) {
                 for member in &others {
-                    let payload = LinkPayload::Census { holdings: holdings.to_vec(), last };
+                    let piece = CensusPiece { holdings: holdings.to_vec(), last, has_permits: true };
+                    let payload = LinkPayload::Census(piece);
                     self.post(out, |links, now, post| links.send(member, epoch, payload, now, post));
                 }
             }
@@ -208,6 +207,10 @@ impl Node {
             }
         };
         let mut own = self.change.own.take();
+        let others = self.view.members.iter().filter(|member| **member != self.me);
+        let shares_permits = others
+            .filter_map(|member| self.change.censuses.get(&member.site))
+            .all(|census| census.has_permits);
         let mut sent = |member: &Member| match self.change.censuses.remove(&member.site) {
             _ if *member == self.me => own.take(),
             Some(census) if census.from == *member && census.epoch == epoch => Some(census.holdings),
@@ -219,7 +222,8 @@ impl Node {
         out.push(NodeOutput::Note(Note::Opened(epoch)));
         self.trace_view(out);
         let members = self.view.members.len();
-        let local_view = LocalView::new(epoch, members, me, rules);
+        let mut local_view = LocalView::new(epoch, members, me, rules);
+        local_view.shares_permits = shares_permits;
         self.in_table(out, |table, lease_clock, out| table.open(local_view, &all, lease_clock, out));
         self.change.early_from.clear();
         for (from, payload, number) in std::mem::take(&mut self.change.early) {
@@ -240,10 +244,18 @@ impl Node {
         // link.
         let takes = |sent_in: Epoch, payload: &LinkPayload| match payload {
             LinkPayload::Lock(of) if sent_in == epoch && change.open => table.has_room(&of.lock),
-            LinkPayload::Lock(_) | LinkPayload::Left(_) if sent_in == epoch && !change.open => {
+            LinkPayload::Permits(of) if sent_in == epoch && change.open => {
+                table.has_room_for_permits(&of.lock)
+            }
+            LinkPayload::Lock(_) | LinkPayload::Left(_) | LinkPayload::Permits(_)
+                if sent_in == epoch && !change.open =>
+            {
                 change.early_from.get(&from.site).is_none_or(|count| *count < MAX_EARLY)
             }
-            LinkPayload::Lock(_) | LinkPayload::Left(_) | LinkPayload::Census { .. } => true,
+            LinkPayload::Lock(_)
+            | LinkPayload::Left(_)
+            | LinkPayload::Permits(_)
+            | LinkPayload::Census(_) => true,
         };
         if let Frame::Data { number, .. } = &frame {
             self.arrived = *number;
@@ -265,12 +277,12 @@ impl Node {
         let epoch = self.view.epoch;
         let careless = mutant::is_on(Mutant::OldEpochAccepted);
         match payload {
-            LinkPayload::Census { holdings, last } => {
+            LinkPayload::Census(piece) => {
                 if sent_in < epoch {
                     return;
                 }
                 let site = from.site.clone();
-                match self.change.on_census(from, sent_in, holdings, last) {
+                match self.change.on_census(from, sent_in, piece) {
                     Ok(()) => self.open_if_census_complete(out),
                     Err(why) => Node::misbehaved(site, why, out),
                 }
@@ -283,7 +295,7 @@ impl Node {
                     self.change.early.push_back((from, payload, self.arrived));
                 }
             }
-            LinkPayload::Lock(_) | LinkPayload::Left(_) => {
+            LinkPayload::Lock(_) | LinkPayload::Left(_) | LinkPayload::Permits(_) => {
                 // Older messages are for machines that have stopped. Nobody can open a newer view before this site has
                 // sent its census.
                 if sent_in > epoch {
@@ -304,7 +316,12 @@ impl Node {
             LinkPayload::Left(lock) => {
                 self.in_table(out, |table, _, out| table.on_left_elsewhere(place, &lock, out));
             }
-            LinkPayload::Census { .. } => {}
+            LinkPayload::Permits(message) => {
+                self.in_table(out, |table, lease_clock, out| {
+                    table.on_permits(place, message, lease_clock, out);
+                });
+            }
+            LinkPayload::Census(_) => {}
         }
     }
 
@@ -329,6 +346,11 @@ impl Node {
                 table::TableOutput::Send { to, message } => {
                     let member = self.view.members[to].clone();
                     let payload = LinkPayload::Lock(message);
+                    self.post(out, |links, now, post| links.send(&member, epoch, payload, now, post));
+                }
+                table::TableOutput::SendPermits { to, message } => {
+                    let member = self.view.members[to].clone();
+                    let payload = LinkPayload::Permits(message);
                     self.post(out, |links, now, post| links.send(&member, epoch, payload, now, post));
                 }
                 table::TableOutput::Trace(step) => self.trace(*step, out),

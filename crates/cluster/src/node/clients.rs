@@ -212,6 +212,8 @@ impl Node {
                 let base = self.view.rules_version;
                 let (rules, until) = (rules.text().clone(), self.now + RULES_WITHIN);
                 self.rules_wanted = Some(RulesWanted { request, base, rules, until, is_sent: false });
+                // Asked now, and again with every renewal until a view has them.
+                self.reach_out(out);
             }
             Err(error) => out.push(refuse(error.to_string())),
         }

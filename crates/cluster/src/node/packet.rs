@@ -18,7 +18,7 @@ use crate::links::Frame;
 use crate::membership::message::RaftMessage;
 use crate::names::{Incarnation, LockName, Member, SiteName};
 use crate::rules::RulesText;
-use crate::table::{Census, LockMessage};
+use crate::table::{CensusPiece, LockMessage, PermitsOf};
 use crate::time::Span;
 use crate::view::View;
 
@@ -137,21 +137,20 @@ numbered! { Content {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LinkPayload {
     /// One piece of the census: what the sender's clients hold.
-    Census {
-        holdings: Census,
-        /// Whether this is the last piece.
-        last: bool,
-    },
+    Census(CensusPiece),
     /// From a machine to a machine.
     Lock(LockMessage),
     /// One of the sender's clients has left this lock, which has more holders than permits.
     Left(LockName),
+    /// About a lock whose permits its home hands out. Versions 1 and 2 do not have it.
+    Permits(PermitsOf),
 }
 
 numbered! { LinkPayload {
-    0 => Census { holdings, last },
+    0 => Census(value),
     1 => Lock(value),
     2 => Left(value),
+    3 => Permits(value),
 } }
 
 impl Content {
@@ -171,15 +170,37 @@ impl Content {
         Some(message)
     }
 
+    /// Returns the piece of a census in the packet, if there is one.
+    pub fn census_piece(&self) -> Option<&CensusPiece> {
+        let Content::Link { frame: Frame::Data { body: LinkPayload::Census(piece), .. }, .. } = self else {
+            return None;
+        };
+        Some(piece)
+    }
+
+    /// Returns the piece of a census in the packet mutably, if there is one.
+    pub fn census_piece_mut(&mut self) -> Option<&mut CensusPiece> {
+        let Content::Link { frame: Frame::Data { body: LinkPayload::Census(piece), .. }, .. } = self else {
+            return None;
+        };
+        Some(piece)
+    }
+
+    /// Returns whether the packet has a message about permits.
+    pub fn is_about_permits(&self) -> bool {
+        matches!(self, Content::Link { frame: Frame::Data { body: LinkPayload::Permits(_), .. }, .. })
+    }
+
     /// Returns the name of its kind, for counting.
     pub fn kind(&self) -> &'static str {
         match self {
             Content::Raft(_) => "raft",
             Content::Link { frame: Frame::Ack { .. }, .. } => "link ack",
             Content::Link { frame: Frame::Data { body, .. }, .. } => match body {
-                LinkPayload::Census { .. } => "census",
+                LinkPayload::Census(_) => "census",
                 LinkPayload::Lock(_) => "lock message",
                 LinkPayload::Left(_) => "left",
+                LinkPayload::Permits(_) => "permits",
             },
             Content::Renew { .. } => "renew",
             Content::Granted { .. } => "lease granted",

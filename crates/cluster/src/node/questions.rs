@@ -25,6 +25,9 @@ use crate::view::View;
 /// Maximum number of questions of one site that wait for replies.
 pub(crate) const MAX_QUESTIONS: usize = 64;
 
+/// What the algorithm of a semaphore that no rule names is called in reports: one site hands out the permits.
+const WITHOUT_RULE: &str = "central";
+
 /// Identifies a question. It is never used twice, because no incarnation of a site is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct QuestionId {
@@ -298,6 +301,11 @@ impl Node {
                 let rule = rules.as_ref().map(|rules| rules.rule(&lock));
                 let (algorithm, permits) =
                     rule.map_or((None, 1), |rule| (Some(rule.spec.info.name.to_owned()), rule.permits));
+                // Where no rule gives the number of permits, the home of the name hands them out.
+                let (algorithm, permits) = match self.table.permits(&lock) {
+                    Some(settled) if settled != permits => (Some(WITHOUT_RULE.to_owned()), settled),
+                    Some(_) | None => (algorithm, permits),
+                };
                 let queue = LockQueue { epoch: self.view.epoch, algorithm, permits, sites, missing };
                 ClientAnswer::Queue { request, queue }
             }

@@ -90,6 +90,7 @@ impl Lone {
             session,
             request,
             lock,
+            permits: 1,
             wait: Wait::Forever,
             cause: None,
         })));
@@ -256,7 +257,8 @@ fn rules_that_make_no_sense_are_refused_and_others_are_agreed_on() {
     );
     let request = Request(6);
     lone.input(Input::Call(ClientCall::SetRules { request, rules: rules("maekawa") }));
-    lone.pass(Span::from_millis(2000));
+    // Nobody waits for the next renewal of the lease.
+    lone.pass(Span::from_millis(1));
     assert!(matches!(lone.answers.last(), Some(ClientAnswer::RulesSet { request: Request(6), .. })));
     assert_eq!(lone.node.view().rules, rules("maekawa"));
     lone.acquire(7, "jobs");
@@ -312,7 +314,8 @@ fn mangled_packets_end_not(voter: &str) {
     let b = Member { site: "b".parse().unwrap(), incarnation: Incarnation::new(1) };
     let frame = |body| crate::links::Frame::Data { number: 1, ack: 0, epoch, body };
     let link = |payload| Content::Link { to: me.incarnation, frame: frame(payload) };
-    let holding = crate::table::Holding { lock: "jobs".parse().unwrap(), slots: vec![Some(0), None] };
+    let holding =
+        crate::table::Holding { lock: "jobs".parse().unwrap(), slots: vec![Some(0), None], permits: None };
     let question: QuestionId = postcard::from_bytes(&[1, 1]).unwrap();
     let patterns = [
         Content::Join { epoch, reached: vec![me.clone()], address: "b:1".parse().unwrap() },
@@ -335,7 +338,11 @@ fn mangled_packets_end_not(voter: &str) {
         Content::Ask { question, ask: PeerQuestion::Break("jobs".parse().unwrap()) },
         Content::Reply { question, reply: PeerReply::Broken(Vec::new()) },
         Content::Reply { question, reply: PeerReply::Leaves(true) },
-        link(LinkPayload::Census { holdings: vec![holding], last: true }),
+        link(LinkPayload::Census(crate::table::CensusPiece {
+            holdings: vec![holding],
+            last: true,
+            has_permits: false,
+        })),
         link(LinkPayload::Left("jobs".parse().unwrap())),
     ];
     let (mut read, mut refused) = (0, 0);

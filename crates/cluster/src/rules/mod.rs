@@ -124,10 +124,10 @@ impl Eq for Rules {}
 
 impl Rules {
     /// Maximum number of permits of a lock.
-    pub(crate) const MAX_PERMITS: u32 = 1024;
-    /// Maximum number of permits of a lock that one site may hold. A site takes part in the algorithm once for each,
-    /// and each asks all others: more would flood the links.
-    pub(crate) const MAX_PER_SITE: u32 = 32;
+    pub const MAX_PERMITS: u32 = 1024;
+    /// Maximum number of permits of a lock with a rule that one site may hold. A site takes part in the algorithm once
+    /// for each, and each asks all others: more would flood the links. Without a rule there is no such limit.
+    pub(crate) const MAX_PER_SITE: u32 = 128;
     /// Maximum number of rules of a view.
     pub(crate) const MAX_RULES: usize = 1000;
 
@@ -165,6 +165,11 @@ impl Rules {
     /// Returns the rule for the lock `name`.
     pub fn rule(&self, name: &LockName) -> &LockRule {
         self.named.get(self.number(name)).map_or(&self.default, |(_, rule)| rule)
+    }
+
+    /// Returns whether a pattern of the rules matches the lock `name`; otherwise it follows the default rule.
+    pub fn names(&self, name: &LockName) -> bool {
+        self.number(name) < self.named.len()
     }
 
     /// Returns the number of the rule that the lock `name` follows: its index in the sorted patterns, or the number of

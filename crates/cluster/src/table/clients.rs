@@ -6,9 +6,8 @@ use std::ops::{Deref, DerefMut};
 use meshlock_protocol::Fence;
 
 use super::inquiry::{Deadline, Inquiry};
-use super::{Request, Session, SessionState};
+use super::{LockKey, Request, Session, SessionState};
 use crate::cause::Cause;
-use crate::names::LockName;
 use crate::time::Time;
 
 /// A client that waits.
@@ -43,9 +42,18 @@ pub(super) struct Hold {
 pub(super) struct Queues {
     pub(super) waiters: VecDeque<WaitingClient>,
     pub(super) holds: Vec<Hold>,
+    /// When the home of the lock's name was asked on behalf of waiters and has not answered yet, in order.
+    pub(super) asked: VecDeque<Time>,
 }
 
-static NOBODY: Queues = Queues { waiters: VecDeque::new(), holds: Vec::new() };
+impl Queues {
+    /// Returns whether nobody holds the lock or waits for it, and no answer about it is awaited.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiters.is_empty() && self.holds.is_empty() && self.asked.is_empty()
+    }
+}
+
+static NOBODY: Queues = Queues { waiters: VecDeque::new(), holds: Vec::new(), asked: VecDeque::new() };
 
 /// The clients of one lock. Of a million locks few are in use at a time: an idle lock has no memory allocated here.
 #[derive(Clone, Debug, Default)]
@@ -80,8 +88,7 @@ impl Clients {
 
     /// Returns the allocation to `spare` if there are no clients.
     pub(super) fn rest(&mut self, spare: &mut Spare) {
-        let is_nobody = |queues: &mut Box<Queues>| queues.waiters.is_empty() && queues.holds.is_empty();
-        let Some(queues) = self.0.take_if(is_nobody) else { return };
+        let Some(queues) = self.0.take_if(|queues| queues.is_idle()) else { return };
         let is_short = queues.waiters.capacity().max(queues.holds.capacity()) <= MAX_SPARE;
         if is_short && spare.0.len() < MAX_SPARE {
             spare.0.push(queues);
@@ -91,7 +98,7 @@ impl Clients {
 
 /// Removes a finished acquisition; with its last one, a session without a label is forgotten.
 pub(super) fn forget(
-    requests: &mut BTreeMap<Request, (Session, LockName)>,
+    requests: &mut BTreeMap<Request, (Session, LockKey)>,
     sessions: &mut BTreeMap<Session, SessionState>,
     request: Request,
 ) {

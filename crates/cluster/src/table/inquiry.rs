@@ -10,11 +10,12 @@
 //! **Invariant** T6: a client is told that a lock is taken only if its site could have served it, and another client
 //! was reported to hold the lock or to wait for it. Everything else is an [`Obstacle`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::clients::WaitingClient;
 use super::{
-    AcquireOutcome, LeaseClock, LockEvent, LockReport, LockTable, Request, TableAlarm, TableOutput, Wait,
+    AcquireOutcome, LeaseClock, LockEvent, LockKey, LockReport, LockTable, Request, TableAlarm, TableOutput,
+    Wait,
 };
 use crate::mutant::{self, Mutant};
 use crate::names::LockName;
@@ -82,7 +83,7 @@ impl LockTable {
     /// Handles the alarm of a waiter: the members are asked who holds its lock, or its time is over.
     pub(super) fn on_deadline(
         &mut self,
-        lock: &LockName,
+        lock: &LockKey,
         request: Request,
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
@@ -92,7 +93,7 @@ impl LockTable {
         let Some(Deadline { end, last, .. }) = waiter.deadline else { return };
         if waiter.inquiry.is_none() {
             waiter.inquiry = Some(Box::new(Inquiry { since: now, replies: BTreeMap::new() }));
-            self.ask_members(lock, out);
+            self.ask_members(&lock.name, out);
         }
         if now < end {
             return self.look_again(request, lock, end);
@@ -108,7 +109,7 @@ impl LockTable {
     }
 
     /// Sets the next alarm of a waiter.
-    fn look_again(&mut self, request: Request, lock: &LockName, at: Time) {
+    fn look_again(&mut self, request: Request, lock: &LockKey, at: Time) {
         if let Some(deadline) = self.waiter_mut(request, lock).and_then(|waiter| waiter.deadline.as_mut()) {
             deadline.alarm = at;
             self.alarms.insert((at, TableAlarm::Deadline(lock.clone(), request)));
@@ -118,11 +119,11 @@ impl LockTable {
     /// Asks the members again for all waiters that had asked in the view before.
     pub(super) fn ask_members_again(&mut self, out: &mut Vec<TableOutput>) {
         let asks = |waiter: &&mut WaitingClient| waiter.inquiry.is_some();
-        let mut asking = Vec::new();
-        for (name, lock) in self.locks.iter_mut().filter(|(_, lock)| !lock.clients.waiters.is_empty()) {
+        let mut asking = BTreeSet::new();
+        for (key, lock) in self.locks.iter_mut().filter(|(_, lock)| !lock.clients.waiters.is_empty()) {
             let mut waiters = lock.clients.waiters.iter_mut().filter(asks).peekable();
             if waiters.peek().is_some() {
-                asking.push(name.clone());
+                asking.insert(key.name.clone());
             }
             waiters.filter_map(|waiter| waiter.inquiry.as_mut()).for_each(|inquiry| inquiry.replies.clear());
         }
@@ -136,26 +137,28 @@ impl LockTable {
     pub(crate) fn on_report(
         &mut self,
         place: usize,
-        lock: &LockName,
+        name: &LockName,
         report: &LockReport,
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
     ) {
-        let Some(known) = self.locks.get_mut(lock).filter(|lock| !lock.clients.waiters.is_empty()) else {
-            return;
-        };
         let reported = Reported { holders: report.holders_in_all, waiters: report.waiters_in_all };
         let mut impatient = Vec::new();
-        for waiter in &mut known.clients.waiters {
-            if let Some(inquiry) = &mut waiter.inquiry {
-                inquiry.replies.insert(place, reported);
-                let is_late = waiter.deadline.is_some_and(|deadline| deadline.end <= lease_clock.now);
-                impatient.extend((waiter.is_try || is_late).then_some(waiter.request));
+        for key in self.keys_of(name) {
+            let Some(known) = self.locks.get_mut(&key).filter(|lock| !lock.clients.waiters.is_empty()) else {
+                continue;
+            };
+            for waiter in &mut known.clients.waiters {
+                if let Some(inquiry) = &mut waiter.inquiry {
+                    inquiry.replies.insert(place, reported);
+                    let is_late = waiter.deadline.is_some_and(|deadline| deadline.end <= lease_clock.now);
+                    impatient.extend((waiter.is_try || is_late).then(|| (waiter.request, key.clone())));
+                }
             }
         }
-        for request in impatient {
-            if self.may_serve(lease_clock) && self.is_taken(request, lock) {
-                self.end_as_taken(request, lock, out);
+        for (request, key) in impatient {
+            if self.may_serve(lease_clock) && self.is_taken(request, &key) {
+                self.end_as_taken(request, &key, out);
             }
         }
     }
@@ -172,7 +175,7 @@ impl LockTable {
     }
 
     /// Tells a client that somebody else has the lock.
-    fn end_as_taken(&mut self, request: Request, lock: &LockName, out: &mut Vec<TableOutput>) {
+    fn end_as_taken(&mut self, request: Request, lock: &LockKey, out: &mut Vec<TableOutput>) {
         let is_try = self.waiter(request, lock).is_some_and(|waiter| waiter.is_try);
         let outcome = if is_try { AcquireOutcome::Busy } else { AcquireOutcome::TimedOut };
         self.stop_waiting(request, lock, outcome, out);
@@ -184,7 +187,7 @@ impl LockTable {
     }
 
     /// Returns what kept the lock from a client whose time is over; `None` if somebody else has it or waits before it.
-    fn obstacle(&self, request: Request, lock: &LockName, lease_clock: LeaseClock) -> Option<Obstacle> {
+    fn obstacle(&self, request: Request, lock: &LockKey, lease_clock: LeaseClock) -> Option<Obstacle> {
         if mutant::is_on(Mutant::OutageIsContention) {
             return None;
         }
@@ -213,15 +216,21 @@ impl LockTable {
     }
 
     /// Returns whether as many clients are known to hold the lock as may, here or in the whole cluster.
-    fn is_taken(&self, request: Request, lock: &LockName) -> bool {
+    fn is_taken(&self, request: Request, lock: &LockKey) -> bool {
         let Some((local_view, known)) = self.local_view.as_ref().zip(self.locks.get(lock)) else {
             return false;
         };
-        let rule = local_view.rules.rule(lock);
+        // Whoever uses the name otherwise does not take it in this sense: its home says whether this client is refused.
+        if !self.is_admitted(lock) {
+            return false;
+        }
+        let rule = local_view.rule(lock);
+        let (per_site, permits) =
+            rule.map_or((lock.permits, lock.permits), |rule| (rule.per_site, rule.permits));
         let here = known.clients.holds.len() as u64;
         let inquiry = self.waiter(request, lock).and_then(|waiter| waiter.inquiry.as_ref());
         let elsewhere = inquiry.iter().flat_map(|inquiry| inquiry.replies.values());
         let holders = elsewhere.map(|from| from.holders).fold(here, u64::saturating_add);
-        here >= u64::from(rule.per_site) || holders >= u64::from(rule.permits)
+        here >= u64::from(per_site) || holders >= u64::from(permits)
     }
 }

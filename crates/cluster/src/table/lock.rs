@@ -7,10 +7,12 @@ use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite, SiteCall};
 use meshlock_protocol::{Algorithm, Effect, Epoch, FenceClock, Phase, SiteId};
 use smallvec::SmallVec;
 
+use super::census::Leftover;
 use super::clients::{Clients, Hold, Spare, WaitingClient};
+use super::permits::{Mark, PermitMessage};
 use super::{
-    LeaseClock, LocalView, LockEvent, LockMessage, Request, ServedBy, StepKind, TableAlarm, TableConfig,
-    TableOutput, TableTally, TraceWatch,
+    LeaseClock, LocalView, LockEvent, LockKey, LockMessage, Request, ServedBy, StepKind, TableAlarm,
+    TableConfig, TableOutput, TableTally, TraceWatch,
 };
 use crate::cause::Cause;
 use crate::mutant::{self, Mutant};
@@ -29,11 +31,11 @@ pub(super) enum Machines {
         /// The public numbers of the permits that the machines number from 0; empty if they are the same.
         slots: Box<[u32]>,
     },
-    /// There are more holders than permits: nobody enters before enough have left and a new view has opened.
-    Draining {
-        /// The remaining number of holders of each member, by place.
-        left: BTreeMap<usize, usize>,
-    },
+    /// There are none, because the home of the lock's name hands out its permits ([`super::permits`]).
+    AtHome,
+    /// There are more holders than permits, or holders with another number of permits: nobody enters before enough have
+    /// left and a new view has opened.
+    Draining,
 }
 
 /// One instance of the lock's algorithm at this site; a lock with permits for several local clients runs several.
@@ -55,7 +57,7 @@ pub(super) enum MachineInput {
 
 /// The parts of the table that a lock needs for one step.
 pub(super) struct Env<'a> {
-    pub(super) name: &'a LockName,
+    pub(super) key: &'a LockKey,
     pub(super) lease_clock: LeaseClock,
     pub(super) table_config: TableConfig,
     pub(super) local_view: Option<&'a LocalView>,
@@ -69,6 +71,14 @@ pub(super) struct Env<'a> {
     /// The acquisition on whose behalf the step is made.
     pub(super) cause: Option<Cause>,
     pub(super) watches: &'a [TraceWatch],
+    /// What the home of the lock's name has told this site.
+    pub(super) mark: Option<Mark>,
+    /// The remaining holders of locks that nobody may enter.
+    pub(super) draining: &'a mut BTreeMap<LockName, Leftover>,
+    /// Where fences of locks that are new in this view begin.
+    pub(super) floor: FenceClock,
+    /// Messages of this site to itself.
+    pub(super) inbox: &'a mut VecDeque<(LockName, PermitMessage)>,
     pub(super) out: &'a mut Vec<TableOutput>,
 }
 
@@ -80,7 +90,7 @@ impl Env<'_> {
     /// Returns the algorithm's site for a lane of the member at `place`.
     pub(super) fn site_of(&self, place: usize, lane: usize) -> SiteId {
         let members = self.local_view.map_or(1, |local_view| local_view.members);
-        Placement::new(self.name, members).site(place, lane)
+        Placement::new(&self.key.name, members).site(place, lane)
     }
 
     /// Returns when the lease ends, if locks may be granted now.
@@ -121,15 +131,28 @@ impl Lock {
 
     /// Starts the machines if a view is open and they do not run: nobody held the lock when it opened.
     pub(super) fn touch(&mut self, env: &mut Env<'_>) {
-        if matches!(self.machines, Machines::Stopped) && env.local_view.is_some() {
-            self.start(&[], env);
+        if let (Machines::Stopped, Some(local_view)) = (&self.machines, env.local_view) {
+            if env.draining.contains_key(&env.key.name) {
+                self.machines = Machines::Draining;
+            } else if local_view.rule(env.key).is_some() {
+                self.start(&[], env);
+            } else {
+                self.clock = FenceClock::new(local_view.epoch);
+                self.machines = Machines::AtHome;
+            }
         }
     }
 
-    /// Sends requests with as many lanes as clients wait, if the lease allows granting.
+    /// Sends requests with as many lanes as clients wait, if the lease allows granting. Where the name is not used by its
+    /// rule, its home is asked instead.
     pub(super) fn seek(&mut self, env: &mut Env<'_>) {
         if env.may_grant().is_none() {
             return;
+        }
+        match &self.machines {
+            Machines::Stopped | Machines::Draining => return,
+            Machines::Running { .. } if env.mark.is_none() => {}
+            Machines::Running { .. } | Machines::AtHome => return self.ask_home(env),
         }
         loop {
             let Machines::Running { lanes, .. } = &self.machines else { return };
@@ -149,7 +172,7 @@ impl Lock {
             let Some(local_view) = env.local_view else { return };
             let Machines::Running { lanes, .. } = &mut self.machines else {
                 if let MachineInput::Receive(from, _) = input {
-                    let (place, _) = Placement::new(env.name, local_view.members).place(from);
+                    let (place, _) = Placement::new(&env.key.name, local_view.members).place(from);
                     env.misbehaved(place, "a message for a lock that nobody may enter yet");
                 }
                 return;
@@ -177,7 +200,7 @@ impl Lock {
     ) {
         match effect {
             Effect::Send { to, message } => {
-                let placement = Placement::new(env.name, local_view.members);
+                let placement = Placement::new(&env.key.name, local_view.members);
                 let (place, to_lane) = placement.place(to);
                 if place == local_view.me {
                     return work
@@ -185,7 +208,7 @@ impl Lock {
                 }
                 let number = |lane| u32::try_from(lane).expect("fewer lanes than permits");
                 let (from_lane, to_lane) = (number(lane), number(to_lane));
-                let (lock, stamp) = (env.name.clone(), self.clock.stamp());
+                let (lock, stamp) = (env.key.name.clone(), self.clock.stamp());
                 env.tally.sent.count(&message);
                 let (cause, printed) = (env.cause, env.is_watched().then(|| message.printed()));
                 let message = LockMessage { lock, from_lane, to_lane, stamp, message, cause };
@@ -198,10 +221,10 @@ impl Lock {
             Effect::Enter { slot } => self.on_enter(lane, slot.0, env, work),
             Effect::Timer { delays } => {
                 let due = env.lease_clock.now + env.table_config.message_delay.times(u64::from(delays));
-                env.alarms.insert((due, TableAlarm::Timer(env.name.clone(), lane, local_view.epoch)));
+                env.alarms.insert((due, TableAlarm::Timer(env.key.clone(), lane, local_view.epoch)));
             }
             Effect::Misbehaved { peer, why } => {
-                env.misbehaved(Placement::new(env.name, local_view.members).place(peer).0, why);
+                env.misbehaved(Placement::new(&env.key.name, local_view.members).place(peer).0, why);
             }
         }
     }
@@ -224,19 +247,26 @@ impl Lock {
         }
     }
 
-    /// Grants the lane's permit to the first waiter, if there is one and the lease allows it. Returns whether it did.
+    /// Grants the lane's permit to the first waiter, if there is one, the lease allows it and the name is used by its
+    /// rule. Returns whether it did.
     fn grant(&mut self, lane: usize, env: &mut Env<'_>) -> bool {
+        env.mark.is_none() && self.grant_slot(lane, self.public_slot(lane, env), env)
+    }
+
+    /// Grants a permit with this public number to the first waiter, if there is one and the lease allows it. Returns
+    /// whether it did.
+    pub(super) fn grant_slot(&mut self, lane: usize, slot: Option<u32>, env: &mut Env<'_>) -> bool {
         let Some(lease_end) = env.may_grant() else { return false };
         if self.clients.waiters.is_empty() {
             return false;
         }
         let Some(waiter) = self.clients.waiters.pop_front() else { return false };
         if let Some(deadline) = waiter.deadline {
-            env.alarms.remove(&(deadline.alarm, TableAlarm::Deadline(env.name.clone(), waiter.request)));
+            env.alarms.remove(&(deadline.alarm, TableAlarm::Deadline(env.key.clone(), waiter.request)));
         }
         let stuck = mutant::is_on(Mutant::FenceStuck);
         let fence = if stuck { FenceClock::new(Epoch::default()).enter() } else { self.clock.enter() };
-        let (slot, now) = (self.public_slot(lane, env), env.lease_clock.now);
+        let now = env.lease_clock.now;
         let (WaitingClient { request, since, cause, .. }, by) = (waiter, env.cause);
         self.clients.holds.push(Hold { request, fence, slot, since: now, stop_by: None, lane, cause });
         let margin = env.table_config.margin;
@@ -257,7 +287,7 @@ impl Lock {
     /// Returns the public number of a lane's permit; `None` if the permits are not numbered.
     fn public_slot(&self, lane: usize, env: &Env<'_>) -> Option<u32> {
         let Machines::Running { lanes, slots } = &self.machines else { return None };
-        let rule = env.local_view?.rules.rule(env.name);
+        let rule = env.local_view?.rules.rule(&env.key.name);
         let numbered = rule.permits == 1 || rule.spec.info.tokens == Tokens::PerPermit;
         let slot = lanes[lane].slot as usize;
         numbered.then(|| slots.get(slot).copied().unwrap_or(lanes[lane].slot))
@@ -266,17 +296,21 @@ impl Lock {
     /// Removes a holder: the permit goes to the next waiter here, or to other sites.
     pub(super) fn on_left(&mut self, request: Request, env: &mut Env<'_>) {
         let Some(at) = self.clients.holds.iter().position(|hold| hold.request == request) else { return };
-        let Hold { lane, stop_by, since, cause, .. } = self.clients.holds.remove(at);
+        let Hold { lane, slot, stop_by, since, cause, .. } = self.clients.holds.remove(at);
         env.tally.holds.record(env.lease_clock.now.since(since));
         env.cause = Some(cause);
         env.trace(lane, || StepKind::Release(request));
         if let Some(act_by) = stop_by {
-            env.alarms.remove(&(act_by, TableAlarm::Lost(env.name.clone(), request)));
+            env.alarms.remove(&(act_by, TableAlarm::Lost(env.key.clone(), request)));
         }
         match &mut self.machines {
             // The difference to the census is corrected when the view opens.
             Machines::Stopped => {}
-            Machines::Draining { .. } => self.leave_draining(env),
+            Machines::Draining => env.leave_draining(),
+            Machines::AtHome => {
+                let slot = slot.unwrap_or(u32::MAX);
+                env.tell_home(PermitMessage::Return { slot, stamp: self.clock.stamp() });
+            }
             Machines::Running { lanes, .. } => {
                 let turns = lanes[lane].turns;
                 lanes[lane].turns = turns + 1;
@@ -292,18 +326,10 @@ impl Lock {
         }
     }
 
-    /// Tells all members that one holder of a lock with too many holders has left.
-    pub(super) fn leave_draining(&mut self, env: &mut Env<'_>) {
-        if let (Machines::Draining { left }, Some(local_view)) = (&mut self.machines, env.local_view) {
-            left.entry(local_view.me).and_modify(|count| *count = count.saturating_sub(1));
-            env.out.push(TableOutput::Left(env.name.clone()));
-        }
-    }
-
     pub(super) fn check_invariants(&self, is_open: bool) -> Result<(), &'static str> {
         match &self.machines {
             Machines::Stopped => {}
-            Machines::Draining { .. } if is_open => {}
+            Machines::Draining | Machines::AtHome if is_open => {}
             Machines::Running { lanes, .. } if is_open => {
                 for (at, lane) in lanes.iter().enumerate() {
                     lane.site.check_invariants()?;
@@ -314,7 +340,7 @@ impl Lock {
                     }
                 }
             }
-            Machines::Draining { .. } | Machines::Running { .. } => {
+            Machines::Draining | Machines::AtHome | Machines::Running { .. } => {
                 return Err("T1: machines run only while a view is open");
             }
         }

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use super::clients::{Hold, forget};
 use super::{
-    AcquireOutcome, LockEvent, LockTable, LossReason, Request, RequestRefusal, Session, StepKind, TableAlarm,
-    TableOutput, TableTally,
+    AcquireOutcome, LockEvent, LockKey, LockTable, LossReason, Request, RequestRefusal, Session, StepKind,
+    TableAlarm, TableOutput, TableTally,
 };
-use crate::names::LockName;
 use crate::time::Time;
 
 impl LockTable {
@@ -24,11 +23,11 @@ impl LockTable {
 
     /// Refuses all waiters, with the reason `why`.
     pub(crate) fn turn_away(&mut self, why: RequestRefusal, out: &mut Vec<TableOutput>) {
-        let waiting = |(request, (_, lock)): (&Request, &(Session, LockName))| {
+        let waiting = |(request, (_, lock)): (&Request, &(Session, LockKey))| {
             let waits = self.locks.get(lock).is_some_and(|lock| !lock.holds(*request));
             waits.then(|| (*request, lock.clone()))
         };
-        let waiting: Vec<(Request, LockName)> = self.requests.iter().filter_map(waiting).collect();
+        let waiting: Vec<(Request, LockKey)> = self.requests.iter().filter_map(waiting).collect();
         for (request, lock) in waiting {
             self.stop_waiting(request, &lock, AcquireOutcome::Refused, out);
             out.push(TableOutput::LockEvent(LockEvent::Refused { request, why }));
@@ -37,8 +36,8 @@ impl LockTable {
 
     /// Takes everything away from all holders now, because this incarnation of the site has ended.
     pub(crate) fn lose_all(&mut self, now: Time, out: &mut Vec<TableOutput>) {
-        let holding: Vec<(Request, LockName)> =
-            self.holders().map(|(_, request, lock)| (request, lock.clone())).collect();
+        let holding: Vec<(Request, LockKey)> =
+            self.held_keys().map(|(_, request, key)| (request, key.clone())).collect();
         for (request, name) in holding {
             let Some(lock) = self.locks.get_mut(&name) else { continue };
             if let Some(hold) = lock.hold(request) {
@@ -70,7 +69,7 @@ pub(super) struct Revocation<'a> {
 impl Revocation<'_> {
     /// Tells a holder, once, that it has lost the lock. It keeps the lock until it confirms that it has stopped, or
     /// until `act_by`.
-    pub(super) fn revoke(&mut self, name: &LockName, hold: &mut Hold, act_by: Time, why: LossReason) {
+    pub(super) fn revoke(&mut self, name: &LockKey, hold: &mut Hold, act_by: Time, why: LossReason) {
         if hold.stop_by.is_none() {
             hold.stop_by = Some(act_by);
             self.tally.lost(why);

@@ -12,12 +12,15 @@
 //! - T4: a client that was told that its lock is lost does not get it back; its lane is left when the client confirms
 //!   or when the time it was given is over.
 //! - T6: a client is told that a lock is taken only if that is known (`inquiry.rs`).
+//! - T7: a name is used with one number of permits at a time: its rule's, or one that its home has settled in the view
+//!   that is open ([`permits`]).
 
 mod census;
 mod clients;
 mod inquiry;
 mod lock;
 mod losing;
+mod permits;
 mod refusal;
 mod report;
 mod room;
@@ -27,23 +30,26 @@ mod tests;
 mod trace;
 mod types;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use foldhash::fast::FixedState;
 use indexmap::IndexMap;
-use meshlock_protocol::Epoch;
 use meshlock_protocol::registry::{AnyOutbox, SiteCall};
+use meshlock_protocol::{Epoch, FenceClock};
 
 use crate::cause::CauseOrigin;
 use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName};
 use crate::time::{Span, Time};
-pub use census::{Census, Holding};
+use census::Leftover;
+pub use census::{Census, CensusPiece, Holding};
 use clients::{Spare, WaitingClient, forget};
 use inquiry::Deadline;
 pub(crate) use inquiry::Obstacle;
 use lock::{Env, Lock, MachineInput};
-pub use refusal::{LossReason, Outage, RequestRefusal, VotersInReach};
+use permits::{Home, Mark};
+pub use permits::{PermitMessage, PermitsOf};
+pub use refusal::{LossReason, Outage, PermitCount, RequestRefusal, VotersInReach};
 pub use report::{
     Counts, HeldLock, HolderReport, LockInUse, LockReport, MAX_LISTED, Machinery, WaiterReport,
 };
@@ -52,17 +58,17 @@ pub use tally::{AcquireOutcome, MessageCounts, ServedBy, TableTally};
 pub use trace::TraceWatch;
 pub(crate) use trace::{StepKind, TableStep};
 pub use types::{Acquire, LockEvent, LockMessage, Request, Session, TableConfig, Wait};
-pub(crate) use types::{LeaseClock, LocalView, MAX_PATIENCE, MIN_PATIENCE, TableOutput};
+pub(crate) use types::{LeaseClock, LocalView, LockKey, MAX_PATIENCE, MIN_PATIENCE, TableOutput};
 
 /// Something that happens at a set time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum TableAlarm {
     /// The client's time to wait is over, or nearly so.
-    Deadline(LockName, Request),
+    Deadline(LockKey, Request),
     /// The client was told that it has lost the lock, and its time to stop is over.
-    Lost(LockName, Request),
+    Lost(LockKey, Request),
     /// A timer of the machine of this lane.
-    Timer(LockName, usize, Epoch),
+    Timer(LockKey, usize, Epoch),
 }
 
 /// The client of a session, as long as it has a label or an acquisition.
@@ -80,8 +86,10 @@ pub struct LockTable {
     table_config: TableConfig,
     local_view: Option<LocalView>,
     /// In the order of insertion, which is the same in every run. Boxed, so that growing moves little.
-    locks: IndexMap<LockName, Box<Lock>, FixedState>,
-    requests: BTreeMap<Request, (Session, LockName)>,
+    locks: IndexMap<LockKey, Box<Lock>, FixedState>,
+    /// Those locks that several clients may hold at a time.
+    shared: BTreeSet<LockKey>,
+    requests: BTreeMap<Request, (Session, LockKey)>,
     sessions: BTreeMap<Session, SessionState>,
     alarms: BTreeSet<(Time, TableAlarm)>,
     outbox: Option<Box<AnyOutbox>>,
@@ -91,8 +99,19 @@ pub struct LockTable {
     patience: Span,
     /// The source of causes for requests without one.
     origin: CauseOrigin,
-    /// Whether some lock has, or had when the view opened, more holders than permits.
-    draining: bool,
+    /// The names that nobody may enter in this view, because they have too many holders, or holders with different
+    /// numbers of permits.
+    draining: BTreeMap<LockName, Leftover>,
+    /// What their homes have told this site of names that are not used by their rules.
+    marks: BTreeMap<LockName, Mark>,
+    /// The names not used by their rules whose home is this site.
+    homes: BTreeMap<LockName, Home>,
+    /// Fences of locks that are new in this view begin after this: what was used under another number is not forgotten.
+    floor: FenceClock,
+    /// Messages of this site to itself, about permits.
+    inbox: VecDeque<(LockName, PermitMessage)>,
+    /// Whether these are being handled.
+    delivering: bool,
     /// The number of locks when the view opened.
     opened_with: usize,
     room: RoomRequests,
@@ -107,6 +126,7 @@ impl LockTable {
             table_config,
             local_view: None,
             locks: IndexMap::default(),
+            shared: BTreeSet::new(),
             requests: BTreeMap::new(),
             sessions: BTreeMap::new(),
             alarms: BTreeSet::new(),
@@ -115,7 +135,12 @@ impl LockTable {
             tally: TableTally::default(),
             patience: MIN_PATIENCE,
             origin: CauseOrigin::default(),
-            draining: false,
+            draining: BTreeMap::new(),
+            marks: BTreeMap::new(),
+            homes: BTreeMap::new(),
+            floor: FenceClock::new(Epoch::default()),
+            inbox: VecDeque::new(),
+            delivering: false,
             opened_with: 0,
             room: RoomRequests::new(table_config.max_locks),
             watches: Vec::new(),
@@ -129,9 +154,13 @@ impl LockTable {
 
     /// Handles a client's request for a lock.
     pub(crate) fn acquire(&mut self, wanted: Acquire, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
-        let Acquire { session, request, lock, wait, cause } = wanted;
+        let Acquire { session, request, lock: name, permits, wait, cause } = wanted;
+        let lock = LockKey { name, permits };
         if self.requests.contains_key(&request) {
             return self.refuse(request, RequestRefusal::DuplicateRequest, out);
+        }
+        if let Some(Err(why)) = self.local_view.as_ref().map(|local_view| local_view.check(&lock)) {
+            return self.refuse(request, why, out);
         }
         if !self.locks.contains_key(&lock) && self.locks.len() >= self.table_config.max_locks {
             let why =
@@ -235,14 +264,14 @@ impl LockTable {
         out: &mut Vec<TableOutput>,
     ) {
         let Some(local_view) = &self.local_view else { return };
-        let lanes = local_view.rules.rule(&message.lock).per_site;
+        let (lanes, key) = (local_view.rules.rule(&message.lock).per_site, local_view.key(&message.lock));
         if message.from_lane >= lanes || message.to_lane >= lanes || from >= local_view.members {
             return out
                 .push(TableOutput::Misbehaved { place: from, why: "names a lane that does not exist" });
         }
-        let LockMessage { lock, from_lane, to_lane, stamp, message, cause } = message;
+        let LockMessage { from_lane, to_lane, stamp, message, cause, .. } = message;
         self.tally.received.count(&message);
-        self.with_lock(&lock, lease_clock, out, |lock, env| {
+        self.with_lock(&key, lease_clock, out, |lock, env| {
             env.cause = cause;
             let sender = env.site_of(from, from_lane as usize);
             if lock.clock.observe(stamp).is_err() {
@@ -274,7 +303,10 @@ impl LockTable {
     /// Returns whether a message about this lock can be accepted: its machines exist, or there is room for them. Other
     /// sites may need as many locks here as clients of this one.
     pub(crate) fn has_room(&self, lock: &LockName) -> bool {
-        self.locks.len() < self.table_config.max_locks.saturating_mul(2) || self.locks.contains_key(lock)
+        let exists = || {
+            self.local_view.as_ref().is_some_and(|local_view| self.locks.contains_key(&local_view.key(lock)))
+        };
+        self.locks.len() < self.table_config.max_locks.saturating_mul(2) || exists()
     }
 
     /// Returns whether the table is half full, and more than half of that consists of locks that a fresh view would not
@@ -335,13 +367,13 @@ impl LockTable {
         if self.tally.holders() != holds {
             return Err("T5: every client that no longer holds its lock has been counted once");
         }
-        Ok(())
+        self.check_permits()
     }
 
     /// Returns whether a client that does not want to wait would have to, as far as is known here.
-    fn is_taken_here(&self, lock: &LockName) -> bool {
-        let most =
-            self.local_view.as_ref().map_or(1, |local_view| local_view.rules.rule(lock).per_site as usize);
+    fn is_taken_here(&self, lock: &LockKey) -> bool {
+        let rule = self.local_view.as_ref().and_then(|local_view| local_view.rule(lock));
+        let most = rule.map_or(lock.permits, |rule| rule.per_site) as usize;
         self.locks
             .get(lock)
             .is_some_and(|lock| !lock.clients.waiters.is_empty() || lock.clients.holds.len() >= most)
@@ -352,7 +384,7 @@ impl LockTable {
     fn stop_waiting(
         &mut self,
         request: Request,
-        lock: &LockName,
+        lock: &LockKey,
         outcome: AcquireOutcome,
         out: &mut Vec<TableOutput>,
     ) {
@@ -364,18 +396,19 @@ impl LockTable {
         self.forget_deadline(lock, &waiter);
         self.trace(lock, || StepKind::Cancel(request), out);
         forget(&mut self.requests, &mut self.sessions, request);
+        self.forget_unused(lock);
     }
 
-    fn waiter(&self, request: Request, lock: &LockName) -> Option<&WaitingClient> {
+    fn waiter(&self, request: Request, lock: &LockKey) -> Option<&WaitingClient> {
         self.locks.get(lock)?.clients.waiters.iter().find(|waiter| waiter.request == request)
     }
 
-    fn waiter_mut(&mut self, request: Request, lock: &LockName) -> Option<&mut WaitingClient> {
+    fn waiter_mut(&mut self, request: Request, lock: &LockKey) -> Option<&mut WaitingClient> {
         let waiters = &mut self.locks.get_mut(lock)?.clients.waiters;
         waiters.iter_mut().find(|waiter| waiter.request == request)
     }
 
-    fn forget_deadline(&mut self, lock: &LockName, waiter: &WaitingClient) {
+    fn forget_deadline(&mut self, lock: &LockKey, waiter: &WaitingClient) {
         if let Some(deadline) = waiter.deadline {
             self.alarms.remove(&(deadline.alarm, TableAlarm::Deadline(lock.clone(), waiter.request)));
         }
@@ -385,7 +418,7 @@ impl LockTable {
     fn leave(
         &mut self,
         request: Request,
-        lock: &LockName,
+        lock: &LockKey,
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
     ) {
@@ -401,43 +434,46 @@ impl LockTable {
         if self.local_view.is_none() || lease_clock.lease_end.is_none() {
             return;
         }
-        let waits = |(request, (_, lock)): &(&Request, &(Session, LockName))| {
+        let waits = |(request, (_, lock)): &(&Request, &(Session, LockKey))| {
             self.locks.get(lock).is_some_and(|lock| !lock.holds(**request))
         };
-        let waited: BTreeSet<LockName> =
+        let waited: BTreeSet<LockKey> =
             self.requests.iter().filter(waits).map(|(_, (_, lock))| lock.clone()).collect();
-        for name in waited {
-            self.with_lock(&name, lease_clock, out, |lock, env| lock.seek(env));
+        for key in waited {
+            self.with_lock(&key, lease_clock, out, |lock, env| lock.seek(env));
         }
     }
 
     /// Calls `act` on a lock, which is created, and its machines started, if necessary.
     fn with_lock(
         &mut self,
-        name: &LockName,
+        key: &LockKey,
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
         act: impl FnOnce(&mut Lock, &mut Env<'_>),
     ) {
-        self.with_lock_as_it_is(name, lease_clock, out, |lock, env| {
+        self.with_lock_as_it_is(key, lease_clock, out, |lock, env| {
             lock.touch(env);
             act(lock, env);
         });
+        if key.permits != 1 || !self.inbox.is_empty() {
+            self.forget_unused(key);
+            self.deliver(lease_clock, out);
+        }
     }
 
     /// Calls `act` on a lock, which is created if necessary; whether its machines run is left to `act`.
     fn with_lock_as_it_is<R>(
         &mut self,
-        name: &LockName,
+        key: &LockKey,
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
         act: impl FnOnce(&mut Lock, &mut Env<'_>) -> R,
     ) -> R {
-        let at = self.locks.get_index_of(name);
-        let at = at.unwrap_or_else(|| self.locks.insert_full(name.clone(), Box::new(Lock::new())).0);
+        let at = self.locks.get_index_of(key).unwrap_or_else(|| self.insert(key));
         let lock = &mut self.locks[at];
         let mut env = Env {
-            name,
+            key,
             lease_clock,
             table_config: self.table_config,
             local_view: self.local_view.as_ref(),
@@ -448,6 +484,10 @@ impl LockTable {
             served: ServedBy::Elsewhere,
             cause: None,
             watches: &self.watches,
+            mark: self.marks.get(&key.name).copied(),
+            draining: &mut self.draining,
+            floor: self.floor,
+            inbox: &mut self.inbox,
             out,
         };
         let told = env.out.len();
@@ -455,5 +495,13 @@ impl LockTable {
         env.trace_states(lock, told);
         lock.clients.rest(&mut self.spare);
         done
+    }
+
+    /// Adds a lock without clients, and returns its index.
+    fn insert(&mut self, key: &LockKey) -> usize {
+        if key.permits != 1 {
+            self.shared.insert(key.clone());
+        }
+        self.locks.insert_full(key.clone(), Box::new(Lock::new())).0
     }
 }

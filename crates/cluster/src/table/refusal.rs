@@ -19,6 +19,20 @@ pub enum RequestRefusal {
     /// The site leaves its cluster and grants nothing more.
     #[error("this site is leaving the cluster; ask another one")]
     Leaving,
+    /// Other clients hold the lock or wait for it, and take it for one with another number of permits.
+    #[error("the lock is in use with {} and this request says {wants}; change one of the two, or ask again when the others have gone", PermitCount(*.has))]
+    PermitsInUse { has: u32, wants: u32 },
+    /// The cluster's rules give the lock another number of permits.
+    #[error("the cluster's rules give the lock {} and this request says {wants}; change one of the two", PermitCount(*.has))]
+    PermitsByRule { has: u32, wants: u32 },
+    /// No lock can have this number of permits.
+    #[error("{} are requested; give 1 to {}", PermitCount(*.wants), crate::rules::Rules::MAX_PERMITS)]
+    TooManyPermits { wants: u32 },
+    /// A member of the cluster runs a program that does not know semaphores without a rule.
+    #[error(
+        "a site of the cluster runs an older version of Meshlock, which knows {wants} permits only by a rule, and the rules give the lock {has}; upgrade all sites, or set a rule"
+    )]
+    OlderMember { has: u32, wants: u32 },
     /// The number of the request was used before.
     #[error("this request number is already in use; use a new one")]
     DuplicateRequest,
@@ -91,6 +105,17 @@ pub enum Outage {
     /// All members answered that nobody uses the lock, but the request for it was not granted.
     #[error("nobody holds the lock, but it was not handed over within {}", Age(*within))]
     NoAnswer { within: Span },
+}
+
+/// Prints a number of permits for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PermitCount(pub u32);
+
+impl fmt::Display for PermitCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.0 == 1 { "" } else { "s" };
+        write!(f, "{} permit{plural}", self.0)
+    }
 }
 
 /// The reason why a client lost its lock.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::clients::{Hold, WaitingClient};
 use super::lock::{Lock, Machines};
 use super::losing::Revocation;
-use super::{AcquireOutcome, LeaseClock, LockTable, LossReason, Request, Session, TableOutput};
+use super::{AcquireOutcome, LeaseClock, LockKey, LockTable, LossReason, Request, Session, TableOutput};
 use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName};
 use crate::rules::Rules;
@@ -134,21 +134,23 @@ impl LockTable {
 
     /// Returns the report of this site about a lock.
     pub(crate) fn report(&self, lock: &LockName, now: Time) -> LockReport {
-        let Some(lock) = self.locks.get(lock) else {
-            let machines = Machinery::Stopped;
-            let (holders, waiters) = (Vec::new(), Vec::new());
-            return LockReport { machines, holders, holders_in_all: 0, waiters, waiters_in_all: 0 };
-        };
         let waiter = |waiter: &WaitingClient| {
             let (label, age) = (self.label(waiter.request), now.since(waiter.since));
             WaiterReport { label, age }
         };
+        // Clients that take the name for different locks wait in different queues.
+        let keys = self.keys_of(lock);
+        let locks: Vec<&Lock> =
+            keys.iter().filter_map(|key| self.locks.get(key).map(|lock| &**lock)).collect();
+        let in_use = locks.iter().find(|lock| !lock.clients.holds.is_empty()).or(locks.last());
+        let holds = || locks.iter().flat_map(|lock| &lock.clients.holds);
+        let waiters = || locks.iter().flat_map(|lock| &lock.clients.waiters);
         LockReport {
-            machines: machinery(lock),
-            holders: lock.clients.holds.iter().take(MAX_LISTED).map(|hold| self.holder(hold, now)).collect(),
-            holders_in_all: lock.clients.holds.len() as u64,
-            waiters: lock.clients.waiters.iter().take(MAX_LISTED).map(waiter).collect(),
-            waiters_in_all: lock.clients.waiters.len() as u64,
+            machines: in_use.map_or(Machinery::Stopped, |lock| machinery(lock)),
+            holders: holds().take(MAX_LISTED).map(|hold| self.holder(hold, now)).collect(),
+            holders_in_all: holds().count() as u64,
+            waiters: waiters().take(MAX_LISTED).map(waiter).collect(),
+            waiters_in_all: waiters().count() as u64,
         }
     }
 
@@ -164,7 +166,12 @@ impl LockTable {
 
     /// Returns all holders here: session, request, lock.
     pub fn holders(&self) -> impl Iterator<Item = (Session, Request, &LockName)> {
-        let holds = |(request, (_, lock)): &(&Request, &(Session, LockName))| {
+        self.held_keys().map(|(session, request, key)| (session, request, &key.name))
+    }
+
+    /// Returns all holders here, with the lock as they asked for it.
+    pub(super) fn held_keys(&self) -> impl Iterator<Item = (Session, Request, &LockKey)> {
+        let holds = |(request, (_, lock)): &(&Request, &(Session, LockKey))| {
             self.locks.get(lock).is_some_and(|lock| lock.holds(**request))
         };
         self.requests.iter().filter(holds).map(|(request, (session, lock))| (*session, *request, lock))
@@ -179,9 +186,9 @@ impl LockTable {
 
     /// Returns the first [`MAX_LISTED`] locks that clients of this site hold, in the order of their requests.
     pub(crate) fn held(&self, now: Time) -> Vec<HeldLock> {
-        let held = self.holders().filter_map(|(_, request, lock)| {
-            let hold = self.locks.get(lock)?.hold(request)?;
-            Some(HeldLock { lock: lock.clone(), holder: self.holder(hold, now) })
+        let held = self.held_keys().filter_map(|(_, request, key)| {
+            let hold = self.locks.get(key)?.hold(request)?;
+            Some(HeldLock { lock: key.name.clone(), holder: self.holder(hold, now) })
         });
         held.take(MAX_LISTED).collect()
     }
@@ -194,15 +201,15 @@ impl LockTable {
     /// Returns the first [`MAX_LISTED`] locks that clients of this site hold or wait for, those with the most waiters
     /// first, and the number of all such locks. Takes time linear in the number of acquisitions.
     pub(crate) fn in_use(&self, now: Time) -> (Vec<LockInUse>, u64) {
-        let names: BTreeSet<&LockName> = self.requests.values().map(|(_, lock)| lock).collect();
-        let mut locks: Vec<(&LockName, &Lock)> =
+        let names: BTreeSet<&LockKey> = self.requests.values().map(|(_, lock)| lock).collect();
+        let mut locks: Vec<(&LockKey, &Lock)> =
             names.into_iter().filter_map(|name| Some((name, &**self.locks.get(name)?))).collect();
         locks.sort_by_key(|(_, lock)| {
             (Reverse(lock.clients.waiters.len()), Reverse(lock.clients.holds.len()))
         });
         let all = locks.len() as u64;
-        let in_use = |(name, lock): (&LockName, &Lock)| LockInUse {
-            lock: name.clone(),
+        let in_use = |(key, lock): (&LockKey, &Lock)| LockInUse {
+            lock: key.name.clone(),
             holders: lock.clients.holds.len() as u64,
             waiters: lock.clients.waiters.len() as u64,
             holder: lock.clients.holds.first().map(|hold| self.holder(hold, now)),
@@ -221,15 +228,16 @@ impl LockTable {
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
     ) -> Vec<HolderReport> {
-        let holds = self.locks.get(name).map_or(&[] as &[Hold], |lock| &lock.clients.holds);
-        let requests: Vec<Request> = holds.iter().map(|hold| hold.request).collect();
-        let holders = requests.into_iter().map(|request| (request, name.clone()));
-        self.take_from(holders, LossReason::Broken, lease_clock, out);
+        let mut holders: Vec<(Request, LockKey)> = Vec::new();
+        for key in self.keys_of(name) {
+            let holds = self.locks.get(&key).map_or(&[] as &[Hold], |lock| &lock.clients.holds);
+            holders.extend(holds.iter().map(|hold| (hold.request, key.clone())));
+        }
+        self.take_from(holders.iter().cloned(), LossReason::Broken, lease_clock, out);
         let cut_off = self.report(name, lease_clock.now).holders;
         if mutant::is_on(Mutant::BrokenIsFreeAtOnce) {
-            let holds = self.locks.get(name).map_or(&[] as &[Hold], |lock| &lock.clients.holds);
-            for request in holds.iter().map(|hold| hold.request).collect::<Vec<_>>() {
-                self.leave(request, name, lease_clock, out);
+            for (request, key) in holders {
+                self.leave(request, &key, lease_clock, out);
             }
         }
         cut_off
@@ -237,13 +245,13 @@ impl LockTable {
 
     /// Takes everything away from the clients of this site, each as [`take_away`](LockTable::take_away) does.
     pub(crate) fn take_all_away(&mut self, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
-        let all: Vec<_> = self.holders().map(|(_, request, lock)| (request, lock.clone())).collect();
+        let all: Vec<_> = self.held_keys().map(|(_, request, key)| (request, key.clone())).collect();
         self.take_from(all.into_iter(), LossReason::Leaving, lease_clock, out);
     }
 
     fn take_from(
         &mut self,
-        holders: impl Iterator<Item = (Request, LockName)>,
+        holders: impl Iterator<Item = (Request, LockKey)>,
         by: LossReason,
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
@@ -285,7 +293,13 @@ impl LockTable {
 fn machinery(lock: &Lock) -> Machinery {
     match &lock.machines {
         Machines::Stopped => Machinery::Stopped,
-        Machines::Draining { .. } => Machinery::Draining,
+        Machines::Draining => Machinery::Draining,
+        Machines::AtHome => {
+            let count = |clients: usize| u32::try_from(clients).unwrap_or(u32::MAX);
+            // One more could always ask: it never waits for a permit of this site only.
+            let (idle, waiting) = (1, count(lock.clients.asked.len()));
+            Machinery::Running { idle, waiting, executing: count(lock.clients.holds.len()) }
+        }
         Machines::Running { lanes, .. } => {
             let count = |phase| {
                 let lanes = lanes.iter().filter(|lane| lane.site.phase() == phase).count();

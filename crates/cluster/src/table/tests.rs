@@ -1,6 +1,7 @@
 //! Lock tables of several sites, without network, leases or views of their own: the test passes everything on.
 
 mod inquiry;
+mod permits;
 mod reports;
 mod tally;
 
@@ -13,7 +14,7 @@ use crate::time::Span;
 /// The tables of all members of a view, and the messages between them.
 struct Tables {
     sites: Vec<LockTable>,
-    wire: VecDeque<(usize, usize, LockMessage)>,
+    wire: VecDeque<(usize, usize, Sent)>,
     told: Vec<(usize, LockEvent)>,
     left: Vec<(usize, LockName)>,
     misbehaved: Vec<&'static str>,
@@ -23,8 +24,16 @@ struct Tables {
     asked: VecDeque<(usize, LockName)>,
     silent: BTreeSet<usize>,
     now: Time,
+    /// The number of permits of the rule of the view.
+    permits: u32,
     /// When everyone's lease ends; `None` while nobody has one.
     lease_end: Option<Time>,
+}
+
+/// A message between two tables.
+enum Sent {
+    Lock(LockMessage),
+    Permits(PermitsOf),
 }
 
 fn at(millis: u64) -> Time {
@@ -36,7 +45,7 @@ fn lock() -> LockName {
 }
 
 fn rules(clause: Clause) -> Rules {
-    Rules::new(RulesText { rules: Vec::new(), default: clause }).unwrap()
+    Rules::new(RulesText { rules: vec![("jobs".to_owned(), clause)], ..RulesText::default() }).unwrap()
 }
 
 impl Tables {
@@ -58,6 +67,7 @@ impl Tables {
             asked: VecDeque::new(),
             silent: BTreeSet::new(),
             now: at(1),
+            permits: 1,
             lease_end: Some(at(1000)),
         };
         tables.change_view(1, clause);
@@ -70,7 +80,10 @@ impl Tables {
         for output in out {
             match output {
                 TableOutput::LockEvent(tell) => self.told.push((at, tell)),
-                TableOutput::Send { to, message } => self.wire.push_back((at, to, message)),
+                TableOutput::Send { to, message } => self.wire.push_back((at, to, Sent::Lock(message))),
+                TableOutput::SendPermits { to, message } => {
+                    self.wire.push_back((at, to, Sent::Permits(message)));
+                }
                 TableOutput::Left(lock) => self.left.push((at, lock)),
                 TableOutput::Misbehaved { why, .. } => self.misbehaved.push(why),
                 TableOutput::Unavailable { request, obstacle } => {
@@ -88,7 +101,10 @@ impl Tables {
             if self.silent.contains(&to) {
                 continue;
             }
-            self.act(to, |table, lease_clock, out| table.on_message(from, message, lease_clock, out));
+            self.act(to, |table, lease_clock, out| match message {
+                Sent::Lock(message) => table.on_message(from, message, lease_clock, out),
+                Sent::Permits(message) => table.on_permits(from, message, lease_clock, out),
+            });
         }
         while let Some((by, lock)) = self.asked.pop_front() {
             for of in
@@ -114,6 +130,7 @@ impl Tables {
 
     fn open(&mut self, epoch: u32, clause: Clause, census: &[Census]) {
         let members = self.sites.len();
+        self.permits = clause.permits;
         for me in 0..members {
             let epoch = Epoch::new(epoch).unwrap();
             let local_view = LocalView::new(epoch, members, me, rules(clause.clone()));
@@ -122,9 +139,18 @@ impl Tables {
         self.settle();
     }
 
+    /// Asks for the lock with the number of permits of its rule.
     fn acquire(&mut self, at: usize, request: u64, wait: Wait) {
-        let (session, request) = (Session(request), Request(request));
-        let wanted = Acquire { session, request, lock: lock(), wait, cause: None };
+        self.acquire_of(at, request, self.permits, wait);
+    }
+
+    fn acquire_of(&mut self, at: usize, request: u64, permits: u32, wait: Wait) {
+        self.ask_for(&lock(), at, request, permits, wait);
+    }
+
+    fn ask_for(&mut self, lock: &LockName, at: usize, request: u64, permits: u32, wait: Wait) {
+        let (session, request, lock) = (Session(request), Request(request), lock.clone());
+        let wanted = Acquire { session, request, lock, permits, wait, cause: None };
         self.act(at, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
         self.settle();
     }
@@ -355,7 +381,7 @@ fn permits_keep_their_numbers_through_a_view_change() {
 }
 
 #[test]
-fn with_fewer_permits_than_holders_nobody_gets_in_before_enough_have_left() {
+fn after_a_change_of_permits_nobody_gets_in_before_those_with_the_old_number_have_left() {
     let mut tables = Tables::of(3, Clause::shared("raymond-k", 3));
     for site in 0..3 {
         tables.acquire(site, site as u64, Wait::Forever);
@@ -363,16 +389,19 @@ fn with_fewer_permits_than_holders_nobody_gets_in_before_enough_have_left() {
     tables.acquire(0, 7, Wait::Forever);
     assert_eq!(tables.granted().len(), 3);
     tables.change_view(2, Clause::exclusive("lamport"));
+    let why = RequestRefusal::PermitsByRule { has: 1, wants: 3 };
+    assert_eq!(tables.told, [(0, LockEvent::Refused { request: Request(7), why })]);
+    tables.acquire(0, 8, Wait::Forever);
     assert_eq!(tables.sites.iter().filter(|table| table.holds_anything()).count(), 3, "nobody is thrown out");
     tables.release(0, 0);
     assert!(tables.sites.iter().all(|table| !table.has_drained()));
     tables.release(1, 1);
-    assert!(tables.sites.iter().all(LockTable::has_drained), "all know that one is left");
+    assert!(tables.sites.iter().all(|table| !table.has_drained()), "one of three is not one of one");
+    tables.release(2, 2);
+    assert!(tables.sites.iter().all(LockTable::has_drained), "all know that nobody is left");
     assert_eq!(tables.granted(), []);
     tables.change_view(3, Clause::exclusive("lamport"));
-    assert_eq!(tables.granted(), [], "the one permit is still held");
-    tables.release(2, 2);
-    assert_eq!(tables.granted(), [(0, 7)]);
+    assert_eq!(tables.granted(), [(0, 8)]);
 }
 
 #[test]
@@ -380,9 +409,9 @@ fn messages_that_no_correct_member_sends_change_nothing_and_are_reported() {
     let mut tables = Tables::of(2, Clause::exclusive("ricart-agrawala"));
     tables.acquire(0, 1, Wait::Forever);
     let (session, request, wait) = (Session(2), Request(2), Wait::Forever);
-    let wanted = Acquire { session, request, lock: lock(), wait, cause: None };
+    let wanted = Acquire { session, request, lock: lock(), permits: 1, wait, cause: None };
     tables.act(1, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
-    let (_, _, request) = tables.wire.pop_front().unwrap();
+    let Some((_, _, Sent::Lock(request))) = tables.wire.pop_front() else { panic!("it asks") };
     let mut send = |message: LockMessage| {
         tables.act(0, |table, lease_clock, out| table.on_message(1, message, lease_clock, out));
         tables.misbehaved.pop()
@@ -407,7 +436,7 @@ fn invalid_requests_are_rejected_with_the_reason() {
     for number in 0..20 {
         let name: LockName = format!("lock {number}").parse().unwrap();
         let (session, request, wait) = (Session(5), Request(100 + number), Wait::Forever);
-        let wanted = Acquire { session, request, lock: name, wait, cause: None };
+        let wanted = Acquire { session, request, lock: name, permits: 1, wait, cause: None };
         tables.act(0, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
     }
     assert_eq!(tables.granted().len(), 1 + 9, "a site keeps ten locks here");

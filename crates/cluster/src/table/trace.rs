@@ -6,7 +6,7 @@
 use meshlock_protocol::{Fence, SiteId};
 
 use super::lock::{Env, Lock, Machines};
-use super::{LockTable, Request, Session, TableOutput};
+use super::{LockKey, LockTable, Request, Session, TableOutput};
 use crate::names::{ClientLabel, LockName};
 use crate::rules::Pattern;
 use crate::view::Placement;
@@ -72,14 +72,14 @@ impl LockTable {
 
     /// Adds a watch, and traces up to `most` existing waiters and holders. Returns how many were left out.
     pub(crate) fn watch(&mut self, watch: TraceWatch, most: usize, out: &mut Vec<TableOutput>) -> u64 {
-        let seen = self.requests.iter().filter(|(_, (_, lock))| watch.sees(lock));
-        let told = seen.clone().take(most).filter_map(|(&request, (_, name))| {
-            let lock = self.locks.get(name)?;
+        let seen = self.requests.iter().filter(|(_, (_, key))| watch.sees(&key.name));
+        let told = seen.clone().take(most).filter_map(|(&request, (_, key))| {
+            let lock = self.locks.get(key)?;
             let hold = lock.hold(request);
             let kind = hold.map_or(StepKind::Waits(request), |hold| StepKind::Holds(request, hold.fence));
             let lane = hold.map_or(0, |hold| hold.lane);
             let state = watch.states.then(|| lock.printed(lane)).flatten();
-            Some(TableOutput::Trace(Box::new(self.step(name, lane, kind, state))))
+            Some(TableOutput::Trace(Box::new(self.step(key, lane, kind, state))))
         });
         out.extend(told);
         let untold = seen.count().saturating_sub(most) as u64;
@@ -101,18 +101,18 @@ impl LockTable {
     }
 
     /// Traces something that happened outside of a machine's step, if somebody watches the lock.
-    pub(super) fn trace(&self, name: &LockName, kind: impl FnOnce() -> StepKind, out: &mut Vec<TableOutput>) {
-        if let Some(states) = seen(&self.watches, name) {
-            let state = self.locks.get(name).filter(|_| states).and_then(|lock| lock.printed(0));
-            out.push(TableOutput::Trace(Box::new(self.step(name, 0, kind(), state))));
+    pub(super) fn trace(&self, key: &LockKey, kind: impl FnOnce() -> StepKind, out: &mut Vec<TableOutput>) {
+        if let Some(states) = seen(&self.watches, &key.name) {
+            let state = self.locks.get(key).filter(|_| states).and_then(|lock| lock.printed(0));
+            out.push(TableOutput::Trace(Box::new(self.step(key, 0, kind(), state))));
         }
     }
 
-    fn step(&self, name: &LockName, lane: usize, kind: StepKind, state: Option<String>) -> TableStep {
-        let running = self.locks.get(name).is_some_and(|lock| lock.machine(lane).is_some());
+    fn step(&self, key: &LockKey, lane: usize, kind: StepKind, state: Option<String>) -> TableStep {
+        let running = self.locks.get(key).is_some_and(|lock| lock.machine(lane).is_some());
         let view = self.local_view.as_ref().filter(|_| running);
-        let machine = view.map(|view| Placement::new(name, view.members).site(view.me, lane));
-        TableStep { lock: name.clone(), lane, machine, kind, state }
+        let machine = view.map(|view| Placement::new(&key.name, view.members).site(view.me, lane));
+        TableStep { lock: key.name.clone(), lane, machine, kind, state }
     }
 }
 
@@ -126,15 +126,15 @@ fn seen(watches: &[TraceWatch], lock: &LockName) -> Option<bool> {
 impl Env<'_> {
     /// Returns whether somebody watches this lock.
     pub(super) fn is_watched(&self) -> bool {
-        !self.watches.is_empty() && seen(self.watches, self.name).is_some()
+        !self.watches.is_empty() && seen(self.watches, &self.key.name).is_some()
     }
 
     /// Traces something that happened at a lane, if somebody watches.
     pub(super) fn trace(&mut self, lane: usize, kind: impl FnOnce() -> StepKind) {
         if self.is_watched() {
-            let (lock, state) = (self.name.clone(), None);
+            let (lock, state) = (self.key.name.clone(), None);
             let machine =
-                self.local_view.map(|view| Placement::new(self.name, view.members).site(view.me, lane));
+                self.local_view.map(|view| Placement::new(&self.key.name, view.members).site(view.me, lane));
             let kind = kind();
             self.out.push(TableOutput::Trace(Box::new(TableStep { lock, lane, machine, kind, state })));
         }
@@ -142,13 +142,13 @@ impl Env<'_> {
 
     /// Ends a step: adds the states to its lines, which are those since `from`.
     pub(super) fn trace_states(&mut self, lock: &Lock, from: usize) {
-        if self.watches.is_empty() || seen(self.watches, self.name) != Some(true) {
+        if self.watches.is_empty() || seen(self.watches, &self.key.name) != Some(true) {
             return;
         }
         for output in &mut self.out[from..] {
             if let TableOutput::Trace(step) = output
                 && step.state.is_none()
-                && step.lock == *self.name
+                && step.lock == self.key.name
             {
                 step.state = lock.printed(step.lane);
             }

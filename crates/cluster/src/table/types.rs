@@ -7,11 +7,12 @@ use meshlock_protocol::{Epoch, Fence};
 use serde::{Deserialize, Serialize};
 
 use super::inquiry::Obstacle;
+use super::permits::PermitsOf;
 use super::refusal::{LossReason, Outage, RequestRefusal};
 use super::trace::TableStep;
 use crate::cause::Cause;
 use crate::names::LockName;
-use crate::rules::Rules;
+use crate::rules::{LockRule, Rules};
 use crate::time::{Span, Time};
 
 /// A client's connection. Everything that the client has ends with it.
@@ -52,6 +53,14 @@ impl Wait {
     }
 }
 
+/// A lock as a client asks for it: a name, and the number of clients that may hold it at a time. Clients that give
+/// different numbers for one name never hold it at the same time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LockKey {
+    pub(crate) name: LockName,
+    pub(crate) permits: u32,
+}
+
 /// A client's request for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquire {
@@ -59,6 +68,8 @@ pub struct Acquire {
     /// The number of the request, never used before at this site.
     pub request: Request,
     pub lock: LockName,
+    /// How many clients may hold the lock at a time, as this client understands it: 1 for a plain lock.
+    pub permits: u32,
     pub wait: Wait,
     /// The number by which the request is known at all sites; the site makes one if there is none.
     pub cause: Option<Cause>,
@@ -134,6 +145,8 @@ pub(crate) enum TableOutput {
     Ask(LockName),
     /// Send to the member at this place of the view.
     Send { to: usize, message: LockMessage },
+    /// Send to the member at this place, about the permits of a lock.
+    SendPermits { to: usize, message: PermitsOf },
     /// Send a line to those who watch.
     Trace(Box<TableStep>),
     /// Tell all members that one holder of a lock that has more holders than permits has left.
@@ -180,6 +193,8 @@ pub(crate) struct LocalView {
     /// This site's place among them.
     pub(crate) me: usize,
     pub(crate) rules: Rules,
+    /// Whether every member understands messages about permits: none runs an older program.
+    pub(crate) shares_permits: bool,
     /// What the machines of each rule share: made once, however many locks there are.
     plans: Vec<AnyPlan>,
 }
@@ -188,7 +203,37 @@ impl LocalView {
     /// Returns the local view of the member at place `me` of `members`.
     pub(crate) fn new(epoch: Epoch, members: usize, me: usize, rules: Rules) -> Self {
         let plans = rules.plans(members);
-        LocalView { epoch, members, me, rules, plans }
+        LocalView { epoch, members, me, rules, shares_permits: true, plans }
+    }
+
+    /// Returns the lock that runs the rule's algorithm under this name.
+    pub(super) fn key(&self, name: &LockName) -> LockKey {
+        LockKey { name: name.clone(), permits: self.rules.rule(name).permits }
+    }
+
+    /// Returns the rule of the lock, if its number of permits is the rule's.
+    pub(super) fn rule(&self, key: &LockKey) -> Option<&LockRule> {
+        Some(self.rules.rule(&key.name)).filter(|rule| rule.permits == key.permits)
+    }
+
+    /// Returns the place of the member that keeps the permits of this name, where no rule does.
+    pub(super) fn home(&self, name: &LockName) -> usize {
+        name.home(self.members)
+    }
+
+    /// Checks that clients may use the name with this number of permits in this view.
+    pub(super) fn check(&self, key: &LockKey) -> Result<(), RequestRefusal> {
+        let (has, wants) = (self.rules.rule(&key.name).permits, key.permits);
+        if has == wants {
+            return Ok(());
+        }
+        if self.rules.names(&key.name) {
+            return Err(RequestRefusal::PermitsByRule { has, wants });
+        }
+        if wants == 0 || wants > Rules::MAX_PERMITS {
+            return Err(RequestRefusal::TooManyPermits { wants });
+        }
+        if self.shares_permits { Ok(()) } else { Err(RequestRefusal::OlderMember { has, wants }) }
     }
 
     /// Returns the plan for the lock.

@@ -55,6 +55,10 @@ pub(super) fn kind_of_refusal(refusal: RequestRefusal) -> RefusalKind {
             RefusalKind::BadRequest
         }
         RequestRefusal::TooManyQuestions | RequestRefusal::TooManyWatches => RefusalKind::TooManyOpen,
+        RequestRefusal::PermitsInUse { .. }
+        | RequestRefusal::PermitsByRule { .. }
+        | RequestRefusal::TooManyPermits { .. }
+        | RequestRefusal::OlderMember { .. } => RefusalKind::Permits,
         RequestRefusal::Failed => RefusalKind::Failed,
     }
 }

@@ -2,8 +2,7 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use meshlock_cluster::access::{Denied, Verb};
 use meshlock_cluster::cause::Cause;
@@ -14,25 +13,20 @@ use meshlock_cluster::table::{
 };
 use meshlock_cluster::time::{Span, Time};
 use meshlock_protocol::Fence;
-use meshlock_system::now;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
-use tokio::time::timeout;
 
-use super::permits::{PermitsError, agree_on_permits, permits_of};
+use super::permits::PermitsError;
 use super::{Admitted, Front, Inner};
 use crate::engine::{Listener, Locked};
 use crate::gate::{AuditEvent, LockUse, TooMany, Unaudited};
-
-/// How long an acquisition with [`Wait::Try`] waits for the cluster to agree on a lock's permits.
-pub(super) const TRY_WITHIN: Duration = Duration::from_secs(2);
 
 /// Parameters of an acquisition.
 #[derive(Clone, Debug)]
 pub struct AcquireParams {
     pub lock: LockName,
     pub wait: Wait,
-    /// Number of permits that the caller expects the lock to have, if it expects any. If no rule names the lock, one is added.
+    /// How many clients may hold the lock at a time, as the caller understands it; 1 if it does not say. Another number than that of
+    /// the lock's rule, or of those who use it now, is refused.
     pub permits: Option<u32>,
     /// The identifier of the acquisition at all sites, if the caller has one.
     pub cause: Option<Cause>,
@@ -150,8 +144,6 @@ pub struct Acquisition<O> {
     session: AtomicU64,
     /// Set once the node must not be asked on its behalf any more.
     closed: AtomicBool,
-    /// Stops the agreement on permits that precedes the request, if there is one.
-    agreeing: OnceLock<AbortHandle>,
     /// Counts the lock towards the caller's limits, until the acquisition has ended.
     counted: Mutex<Option<LockUse>>,
     observer: O,
@@ -187,7 +179,6 @@ impl Front {
             request: AtomicU64::new(0),
             session: AtomicU64::new(0),
             closed: AtomicBool::new(false),
-            agreeing: OnceLock::new(),
             counted: Mutex::default(),
             observer,
         })
@@ -208,9 +199,7 @@ impl<O: Observer> Acquisition<O> {
             Ok(counted) => *self.counted() = counted,
             Err(limit) => return self.end(Ended::NotGranted(limit.into())),
         }
-        if let Err((permits, owner, wanted)) = node.with(|node| self.ask(node, owner, wanted)) {
-            self.agree_first(permits, owner, wanted);
-        }
+        node.with(|node| self.ask(node, owner, wanted));
     }
 
     /// The lock that is asked for.
@@ -257,7 +246,6 @@ impl<O: Observer> Acquisition<O> {
     /// Releases the lock, or stops waiting, without waiting for the node's answer.
     pub fn abandon(&self) {
         self.end(Ended::Released);
-        self.stop_agreeing();
         self.front.0.node.with(|node| {
             if let Some(request) = self.close_quietly() {
                 node.forget(request);
@@ -269,7 +257,6 @@ impl<O: Observer> Acquisition<O> {
     /// Ends the acquisition and its own session. `why` is the reason unless the acquisition has already ended.
     pub fn close(&self, why: Ended) {
         self.end(why);
-        self.stop_agreeing();
         self.front.0.node.with(|node| {
             let request = self.close_quietly();
             let session = self.session.swap(0, Ordering::Relaxed);
@@ -301,7 +288,6 @@ impl<O: Observer> Acquisition<O> {
     }
 
     fn give_up(&self, call: impl FnOnce(Request) -> ClientCall) {
-        self.stop_agreeing();
         let asked = self.front.0.node.with(|node| {
             let request = self.request.load(Ordering::Relaxed);
             if request == 0 {
@@ -316,27 +302,10 @@ impl<O: Observer> Acquisition<O> {
         }
     }
 
-    fn stop_agreeing(&self) {
-        if let Some(agreeing) = self.agreeing.get() {
-            agreeing.abort();
-        }
-    }
-
-    /// Passes the acquisition to the node, unless it was closed meanwhile. If the lock does not have the wanted number of permits,
-    /// everything is handed back with that number: the rules cannot change between this check and the request.
-    fn ask(
-        self: &Arc<Self>,
-        node: &mut Locked<'_>,
-        owner: Owner,
-        wanted: AcquireParams,
-    ) -> Result<(), (u32, Owner, AcquireParams)> {
+    /// Passes the acquisition to the node, unless it was closed meanwhile.
+    fn ask(self: &Arc<Self>, node: &mut Locked<'_>, owner: Owner, wanted: AcquireParams) {
         if self.closed.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        if let Some(permits) = wanted.permits
-            && permits_of(node.node(), &self.lock) != Some(permits)
-        {
-            return Err((permits, owner, wanted));
+            return;
         }
         let session = match owner {
             Owner::Session(session) => session,
@@ -347,54 +316,13 @@ impl<O: Observer> Acquisition<O> {
                 session
             }
         };
-        let AcquireParams { lock, wait, cause, .. } = wanted;
+        let AcquireParams { lock, wait, permits, cause } = wanted;
+        let permits = permits.unwrap_or(1);
         node.ask(self.clone(), |request| {
             // Must be stored before the node sees the call: the answer may come before the call returns.
             self.request.store(request.0, Ordering::Relaxed);
-            ClientCall::Acquire(Acquire { session, request, lock, wait, cause })
+            ClientCall::Acquire(Acquire { session, request, lock, permits, wait, cause })
         });
-        Ok(())
-    }
-
-    /// Makes the cluster agree on the lock's permits before the node is asked for the lock.
-    fn agree_first(self: &Arc<Self>, permits: u32, owner: Owner, wanted: AcquireParams) {
-        let this = self.clone();
-        let agreeing = self.front.0.node.tasks().spawn(async move {
-            let agree = || agree_on_permits(&this.front, &this.caller, &this.lock, permits);
-            this.ask_once_agreed(owner, wanted, agree).await;
-        });
-        let _ = self.agreeing.set(agreeing.abort_handle());
-    }
-
-    /// Asks the node for the lock after `agree` has succeeded, and again for as long as somebody changes the rules in between. All of
-    /// it counts towards the time that the acquisition may wait.
-    pub(super) async fn ask_once_agreed<F: Future<Output = Result<(), NotGranted>>>(
-        self: &Arc<Self>,
-        mut owner: Owner,
-        mut wanted: AcquireParams,
-        agree: impl Fn() -> F,
-    ) {
-        let (since, wait) = (now(), wanted.wait);
-        let asked = async {
-            loop {
-                agree().await?;
-                wanted.wait = wait.after(now().since(since));
-                match self.front.0.node.with(|node| self.ask(node, owner, wanted)) {
-                    Ok(()) => return Ok(()),
-                    Err((_, same_owner, same_wanted)) => (owner, wanted) = (same_owner, same_wanted),
-                }
-            }
-        };
-        let longest = match wait {
-            Wait::Forever => Duration::MAX,
-            Wait::Within(span) => Duration::from_micros(span.micros()),
-            Wait::Try => TRY_WITHIN,
-        };
-        match timeout(longest, asked).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => self.end(Ended::NotGranted(error)),
-            Err(_) => self.end(Ended::NotGranted(self.front.not_in_time(wait))),
-        }
     }
 
     /// Changes the state and notifies the observer, unless the acquisition has ended.
@@ -463,7 +391,10 @@ impl<O: Observer> Listener for Acquisition<O> {
             LockEvent::TimedOut { .. } => Ended::NotGranted(NotGranted::TimedOut),
             LockEvent::Busy { .. } => Ended::NotGranted(NotGranted::Busy),
             LockEvent::Unavailable { why, .. } => Ended::NotGranted(NotGranted::Unavailable(why)),
-            LockEvent::Refused { why, .. } => Ended::NotGranted(NotGranted::Refused(why)),
+            LockEvent::Refused { why, .. } => {
+                let permits = PermitsError::of(&self.lock, why).map(NotGranted::Permits);
+                Ended::NotGranted(permits.unwrap_or(NotGranted::Refused(why)))
+            }
         };
         self.end(ended);
     }

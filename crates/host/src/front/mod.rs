@@ -3,7 +3,7 @@
 //! A request takes the same path whichever API it came through:
 //!
 //! ```text
-//!  admit (pace) ─▶ check rights ─▶ permits of the lock ─▶ the node, its lock taken once ─▶ audit ─▶ observer
+//!  admit (pace) ─▶ check rights ─▶ the node, its lock taken once ─▶ audit ─▶ observer
 //! ```
 //!
 //! So a rule, a limit or a mode that is added here applies everywhere. Every request needs an [`Admitted`] caller, and only

@@ -1,96 +1,65 @@
-//! Semaphores without configuration: a caller states how many permits a semaphore has, and a rule is added to the cluster if needed.
+//! The number of permits of a lock: why a caller is refused that takes the lock for one with another number.
 
-use meshlock_cluster::access::{Denied, Subject, Verb};
 use meshlock_cluster::names::LockName;
-use meshlock_cluster::node::{ClientCall, Node};
-use meshlock_cluster::rules::{Clause, Rules, RulesError};
+use meshlock_cluster::node::Node;
+use meshlock_cluster::rules::Rules;
+use meshlock_cluster::table::{PermitCount, RequestRefusal};
 use meshlock_protocol::Epoch;
 
-use super::questions::NotAnswered;
-use super::{Admitted, Front, NotGranted};
-
-/// The algorithm of semaphores that no rule names. Its permits are numbered, and a free permit reaches a waiter
-/// ([`Permits::Many`](meshlock_protocol::registry::info::Permits)) however long the others are kept.
-const ALGORITHM: &str = "srimani-reddy";
-
-/// Why a lock does not have the number of permits that a caller expects.
+/// Why a caller cannot have the lock with the number of permits that it expects. Nothing has been changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PermitsError {
+    /// Other clients hold the lock or wait for it, with another number.
+    #[error(
+        "'{lock}' is in use with {} and this program expects {wants}; let both say the same, or ask again when the others have gone",
+        PermitCount(*.has)
+    )]
+    InUse { lock: LockName, has: u32, wants: u32 },
     /// A rule gives another number, and other programs rely on that rule.
     #[error(
-        "the cluster's rules give '{lock}' {has} permits and this program expects {wants}; change one of the two"
+        "the cluster's rules give '{lock}' {} and this program expects {wants}; change one of the two",
+        PermitCount(*.has)
     )]
     Differ { lock: LockName, has: u32, wants: u32 },
-    /// A rule that matches only this name cannot be written.
+    /// No lock can have this number of permits.
+    #[error("'{lock}' cannot have {}; give 1 to {}", PermitCount(*.wants), Rules::MAX_PERMITS)]
+    TooMany { lock: LockName, wants: u32 },
+    /// A site runs a program that knows semaphores only by a rule.
     #[error(
-        "the name '{lock}' contains '*', which in a rule stands for other names too; give the semaphore another name"
+        "'{lock}' cannot have {} without a rule while a site of the cluster runs an older version of Meshlock; upgrade all sites, or set a rule",
+        PermitCount(*.wants)
     )]
-    Star { lock: LockName },
-    /// The resulting rules would be invalid.
-    #[error(transparent)]
-    Rules(#[from] RulesError),
-    /// The cluster did not accept the rules.
-    #[error("the cluster's rules for '{lock}' could not be changed: {why}")]
-    Refused { lock: LockName, why: String },
+    OlderMember { lock: LockName, wants: u32 },
 }
 
-/// Returns the number of permits that the lock has by the rules of this site's view; `None` before the first view.
+impl PermitsError {
+    /// Returns the error for a refusal by the node, if it is about the number of permits.
+    pub(super) fn of(lock: &LockName, refusal: RequestRefusal) -> Option<Self> {
+        let lock = lock.clone();
+        match refusal {
+            RequestRefusal::PermitsInUse { has, wants } => Some(PermitsError::InUse { lock, has, wants }),
+            RequestRefusal::PermitsByRule { has, wants } => Some(PermitsError::Differ { lock, has, wants }),
+            RequestRefusal::TooManyPermits { wants } => Some(PermitsError::TooMany { lock, wants }),
+            RequestRefusal::OlderMember { wants, .. } => Some(PermitsError::OlderMember { lock, wants }),
+            RequestRefusal::TooManyLocks
+            | RequestRefusal::MakingRoom
+            | RequestRefusal::Leaving
+            | RequestRefusal::DuplicateRequest
+            | RequestRefusal::UnknownRequest
+            | RequestRefusal::NotHeld
+            | RequestRefusal::TooManyQuestions
+            | RequestRefusal::TooManyWatches
+            | RequestRefusal::Failed => None,
+        }
+    }
+}
+
+/// Returns the number of permits that the lock has now, as far as this site knows; `None` before the first view.
 pub(super) fn permits_of(node: &Node, lock: &LockName) -> Option<u32> {
-    if let Some(rules) = node.table().rules() {
-        return Some(rules.rule(lock).permits);
+    if let Some(permits) = node.table().permits(lock) {
+        return Some(permits);
     }
     // While the view changes, the rules of the next view already apply.
     let view = Some(node.view()).filter(|view| view.epoch > Epoch::default())?;
     Rules::new(view.rules.clone()).ok().map(|rules| rules.rule(lock).permits)
-}
-
-impl Front {
-    /// Checks whether the caller may change the cluster's rules.
-    pub(super) fn check_rules_change(&self, caller: &Admitted) -> Result<(), Denied> {
-        self.check_subject(caller, Verb::Admin, Subject::Cluster)
-    }
-}
-
-/// Makes sure that the cluster's rules give the lock this number of permits. If no rule names the lock, one is added; a rule with another
-/// number is an error.
-pub(super) async fn agree_on_permits(
-    front: &Front,
-    caller: &Admitted,
-    lock: &LockName,
-    permits: u32,
-) -> Result<(), NotGranted> {
-    let node = front.node();
-    // A site that is not yet a member does not know the rules that it would extend.
-    node.until(|state| state.epoch > Epoch::default()).await;
-    // One change at a time: the next caller may find it already done.
-    let _one = node.rules_gate().lock().await;
-    loop {
-        let text = node.look(|node| node.view().rules.clone());
-        let rules = Rules::new(text.clone()).map_err(PermitsError::from)?;
-        let rule = rules.rule(lock);
-        if rule.permits == permits {
-            return Ok(());
-        }
-        let lock = lock.clone();
-        if !std::ptr::eq(rule, rules.default_rule()) {
-            return Err(PermitsError::Differ { lock, has: rule.permits, wants: permits }.into());
-        }
-        front.check_rules_change(caller)?;
-        if lock.as_str().contains('*') {
-            return Err(PermitsError::Star { lock }.into());
-        }
-        let mut wanted = text.clone();
-        wanted.rules.push((lock.as_str().to_owned(), Clause::shared(ALGORITHM, permits)));
-        Rules::new(wanted.clone()).map_err(PermitsError::from)?;
-        let changed = front.question(|request| ClientCall::SetRules { request, rules: wanted }).await;
-        // Somebody else may have made the same change meanwhile: check again.
-        if let Err(error) = changed
-            && (error == NotAnswered::Stopping || node.look(|node| node.view().rules == text))
-        {
-            if let Some(outage) = front.outage() {
-                return Err(outage.into());
-            }
-            return Err(PermitsError::Refused { lock, why: error.to_string() }.into());
-        }
-    }
 }

@@ -60,8 +60,8 @@ impl QueueReader {
         &self.lock
     }
 
-    /// Returns the lock's number of permits, as far as this site knows the cluster's rules. They may change at any time: an
-    /// [acquisition](super::AcquireParams::permits) says itself how many it expects.
+    /// Returns the number of permits with which the lock is used now, or that its rule gives, as far as this site knows. It may change
+    /// at any time: an [acquisition](super::AcquireParams::permits) says itself how many it expects.
     pub fn permits(&self) -> Option<u32> {
         self.front.node().look(|node| permits_of(node, &self.lock))
     }
@@ -136,7 +136,7 @@ impl Front {
 
     /// Sets the cluster's rules. Returns the epoch of the view in which they take effect.
     pub async fn set_rules(&self, caller: &Admitted, rules: RulesText) -> Result<Epoch, NotAnswered> {
-        self.check_rules_change(caller)?;
+        self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
         self.check_audit()?;
         let answer = self.question(|request| ClientCall::SetRules { request, rules }).await?;
         let ClientAnswer::RulesSet { epoch, .. } = answer else { return Err(unexpected(&answer)) };

@@ -9,8 +9,7 @@ use super::super::channel::Channel;
 use super::PacketHandler;
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::Packet;
-use meshlock_wire::sites::VERSIONS;
-use meshlock_wire::sites::{put_packet, take_packets};
+use meshlock_wire::sites::{VERSIONS, encode_packet, put_packet, take_packets};
 
 /// Maximum number of bytes kept for a site while it is dialled. Further packets are lost, as they would be without a connection.
 const MAX_BACKLOG: usize = 256 << 10;
@@ -59,7 +58,10 @@ pub struct Traffic {
 #[derive(Default)]
 struct PeerState {
     current: Option<Current>,
-    backlog: Vec<u8>,
+    /// Kept as packets: how they are written depends on the version, which is not known before the greeting.
+    backlog: Vec<Packet>,
+    /// About how many bytes these take.
+    backlog_bytes: usize,
 }
 
 /// An established connection.
@@ -88,9 +90,9 @@ impl PeerConnection {
             }
             state.current = None;
         }
-        if state.backlog.len() < MAX_BACKLOG {
-            // The version is not known before the greeting. Every site can read the oldest one.
-            self.put(packet, VERSIONS.0, &mut state.backlog);
+        if state.backlog_bytes < MAX_BACKLOG {
+            state.backlog_bytes += encode_packet(packet, VERSIONS.1).len();
+            state.backlog.push(packet.clone());
         }
         self.wanted.notify_one();
     }
@@ -138,7 +140,8 @@ impl PeerConnection {
 
     /// Drops what was kept for the site, because it cannot be reached.
     pub(super) fn give_up(&self) {
-        self.state().backlog = Vec::new();
+        let mut state = self.state();
+        (state.backlog, state.backlog_bytes) = (Vec::new(), 0);
     }
 
     /// Adopts a new connection. If two exist, the one that was dialled by the site with the lower name stays, unless the process at the
@@ -155,7 +158,9 @@ impl PeerConnection {
             old.channel.close();
         }
         let backlog = std::mem::take(&mut state.backlog);
-        channel.push(|bytes| bytes.extend(backlog));
+        state.backlog_bytes = 0;
+        let version = new.version;
+        channel.push(|bytes| backlog.iter().for_each(|packet| self.put(packet, version, bytes)));
         state.current = Some(new);
         drop(state);
         channel.flush();

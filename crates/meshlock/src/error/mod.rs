@@ -129,7 +129,13 @@ impl AcquireError {
             NotGranted::TimedOut => return AcquireError::TimedOut { lock },
             NotGranted::Unavailable(_) => return AcquireError::Unavailable { lock, why },
             NotGranted::Denied(_) => Refusal::Denied,
-            NotGranted::Permits(_) => Refusal::Permits,
+            NotGranted::Permits(_)
+            | NotGranted::Refused(
+                NodeRefusal::PermitsInUse { .. }
+                | NodeRefusal::PermitsByRule { .. }
+                | NodeRefusal::TooManyPermits { .. }
+                | NodeRefusal::OlderMember { .. },
+            ) => Refusal::Permits,
             NotGranted::Refused(NodeRefusal::Leaving) => Refusal::Leaving,
             NotGranted::Refused(NodeRefusal::TooManyLocks) => Refusal::TooManyLocks,
             NotGranted::Refused(NodeRefusal::MakingRoom) => Refusal::MakingRoom,

@@ -46,8 +46,7 @@ pub enum ToNode {
         tag: Tag,
         lock: LockName,
         wait: Wait,
-        /// The number of permits that the client expects the lock to have, if it expects one: where no rule names the
-        /// lock, a rule is made.
+        /// How many clients may hold the lock at a time, as the client understands it: one, if it does not say.
         permits: Option<u32>,
     },
     /// Stops waiting, or releases what was granted meanwhile.

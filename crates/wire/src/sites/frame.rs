@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::Packet;
 
-use super::packet::{MAX_PACKET_BYTES, PacketError, VERSIONS, append_packet, decode_packet};
+use super::packet::{MAX_PACKET_BYTES, PacketError, VERSIONS, append_packet, check_version, decode_packet};
 
 /// The range of versions that a site speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,8 +119,10 @@ pub fn take_greeting(bytes: &mut Vec<u8>, ours: Versions) -> Result<Option<(Hell
     Ok(Some((hello, version)))
 }
 
-/// Appends a packet as a frame. A packet that is too long for any receiver is not appended, and is an error.
+/// Appends a packet as a frame. A packet that is too long for any receiver, or that the version does not have, is not
+/// appended, and is an error.
 pub fn put_packet(packet: &Packet, version: u16, bytes: &mut Vec<u8>) -> Result<(), PacketError> {
+    check_version(packet, version)?;
     let start = bytes.len();
     bytes.extend([0; 4]);
     let mut filled = append_packet(packet, version, std::mem::take(bytes));
@@ -203,6 +205,7 @@ mod tests {
             take_greeting(&mut greeting, Versions::up_to(ours)).unwrap().unwrap().1
         };
         assert_eq!((speak(1, 1), speak(1, 2), speak(2, 1), speak(2, 2)), (1, 1, 1, 2));
+        assert_eq!((speak(2, 3), speak(3, 2), speak(3, 3)), (2, 2, 3));
     }
 
     #[test]

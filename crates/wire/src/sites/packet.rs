@@ -1,16 +1,23 @@
 //! Encoding of a packet between sites.
 //!
-//! There are two versions. In version 2 the number of the [cause](meshlock_cluster::cause) for which a lock's message was sent may
-//! follow that message; in version 1 nothing follows. So a reader of version 2 also reads version 1.
+//! There are three versions. In version 2 the number of the [cause](meshlock_cluster::cause) for which a lock's message was sent may
+//! follow that message; in version 1 nothing follows. In version 3 the number of permits of each holding follows a piece of a census,
+//! and there are messages about permits. A reader of one version also reads those before; a census without these numbers is one of
+//! an older program.
 
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::node::Packet;
+#[cfg(any(test, feature = "fuzz"))]
+use meshlock_protocol::{Epoch, FenceClock};
 
 /// The lowest and the highest version of the format between sites that this program speaks.
-pub const VERSIONS: (u16, u16) = (1, 2);
+pub const VERSIONS: (u16, u16) = (1, 3);
 
 /// The first version that carries causes.
 const CARRIES_CAUSES: u16 = 2;
+
+/// The first version that carries numbers of permits.
+const CARRIES_PERMITS: u16 = 3;
 
 /// Maximum length of a packet in bytes. The largest are a view of a thousand members and a piece of a census.
 pub(super) const MAX_PACKET_BYTES: usize = 4 << 20;
@@ -27,6 +34,12 @@ pub enum PacketError {
     /// The bytes after a packet are not a cause.
     #[error("the bytes after the packet are not a cause")]
     Cause,
+    /// The bytes after a piece of a census are not one number of permits for each holding.
+    #[error("the bytes after the census are not its numbers of permits")]
+    Permits,
+    /// The version that is spoken with the receiver does not have this message.
+    #[error("version {version} has no messages about permits")]
+    NotInVersion { version: u16 },
     /// Bytes follow the packet.
     #[error("{bytes} bytes after the end of a packet")]
     Trailing { bytes: usize },
@@ -35,12 +48,24 @@ pub enum PacketError {
 /// Appends a packet to `bytes` in this version of the format.
 pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
     let bytes = postcard::to_extend(packet, bytes).expect("a packet is plain data");
+    let numbered =
+        packet.content.census_piece().filter(|piece| piece.has_permits && version >= CARRIES_PERMITS);
+    if let Some(piece) = numbered {
+        let numbers: Vec<u32> = piece.holdings.iter().map(|holding| holding.permits.unwrap_or(1)).collect();
+        return postcard::to_extend(&numbers, bytes).expect("numbers are plain data");
+    }
     match packet.content.lock_message().and_then(|message| message.cause) {
         Some(cause) if version >= CARRIES_CAUSES => {
             postcard::to_extend(&cause.number(), bytes).expect("a number is plain data")
         }
         Some(_) | None => bytes,
     }
+}
+
+/// Checks that this version of the format has what the packet says.
+pub(super) fn check_version(packet: &Packet, version: u16) -> Result<(), PacketError> {
+    let is_known = version >= CARRIES_PERMITS || !packet.content.is_about_permits();
+    if is_known { Ok(()) } else { Err(PacketError::NotInVersion { version }) }
 }
 
 /// Returns the bytes of a packet in this version of the format.
@@ -62,6 +87,20 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
         message.cause = Some(Cause::new(number).ok_or(PacketError::Cause)?);
         rest = behind;
     }
+    if version >= CARRIES_PERMITS
+        && !rest.is_empty()
+        && let Some(piece) = packet.content.census_piece_mut()
+    {
+        let (numbers, behind): (Vec<u32>, _) = postcard::take_from_bytes(rest)?;
+        if numbers.len() != piece.holdings.len() {
+            return Err(PacketError::Permits);
+        }
+        for (holding, permits) in piece.holdings.iter_mut().zip(numbers) {
+            holding.permits = Some(permits);
+        }
+        (piece.has_permits, rest) = (true, behind);
+    }
+    check_version(&packet, version)?;
     if !rest.is_empty() {
         return Err(PacketError::Trailing { bytes: rest.len() });
     }
@@ -71,14 +110,11 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
 /// Returns a packet with a message of a lock's machine, for tests and fuzzers.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn lock_packet(cause: Option<Cause>) -> Packet {
-    use meshlock_cluster::founding::Founding;
-    use meshlock_cluster::links::Frame;
-    use meshlock_cluster::names::Incarnation;
-    use meshlock_cluster::node::{Content, LinkPayload};
+    use meshlock_cluster::node::LinkPayload;
     use meshlock_cluster::table::LockMessage;
+    use meshlock_protocol::Count;
     use meshlock_protocol::algorithms::central;
     use meshlock_protocol::registry::AnyMessage;
-    use meshlock_protocol::{Count, Epoch, FenceClock};
 
     let message = LockMessage {
         lock: "jobs".parse().expect("a name"),
@@ -88,7 +124,31 @@ pub(crate) fn lock_packet(cause: Option<Cause>) -> Packet {
         message: AnyMessage::Central(central::Message::Grant { number: Count::default() }),
         cause,
     };
-    let body = LinkPayload::Lock(message);
+    link_packet(LinkPayload::Lock(message))
+}
+
+/// Returns packets with a census and with a message about permits, for fuzzers.
+#[cfg(feature = "fuzz")]
+pub(crate) fn permit_packets() -> [Packet; 2] {
+    use meshlock_cluster::node::LinkPayload;
+    use meshlock_cluster::table::{CensusPiece, Holding, PermitMessage, PermitsOf};
+
+    let lock = || "jobs".parse().expect("a name");
+    let holding = Holding { lock: lock(), slots: vec![Some(0), None], permits: Some(3) };
+    let piece = CensusPiece { holdings: vec![holding], last: true, has_permits: true };
+    let message =
+        PermitMessage::Reserved { in_use: Some(3), stamp: FenceClock::new(Epoch::default()).stamp() };
+    [LinkPayload::Census(piece), LinkPayload::Permits(PermitsOf { lock: lock(), message })].map(link_packet)
+}
+
+/// Returns a packet with this message on a link.
+#[cfg(any(test, feature = "fuzz"))]
+fn link_packet(body: meshlock_cluster::node::LinkPayload) -> Packet {
+    use meshlock_cluster::founding::Founding;
+    use meshlock_cluster::links::Frame;
+    use meshlock_cluster::names::Incarnation;
+    use meshlock_cluster::node::Content;
+
     let frame = Frame::Data { number: 1, ack: 0, epoch: Epoch::default(), body };
     let content = Content::Link { to: Incarnation::new(2), frame };
     let cluster = Founding::new("x".parse().expect("a name"), &[]).id();
@@ -99,7 +159,8 @@ pub(crate) fn lock_packet(cause: Option<Cause>) -> Packet {
 mod tests {
     use meshlock_cluster::founding::Founding;
     use meshlock_cluster::names::Incarnation;
-    use meshlock_cluster::node::Content;
+    use meshlock_cluster::node::{Content, LinkPayload};
+    use meshlock_cluster::table::{CensusPiece, Holding, PermitMessage, PermitsOf};
 
     use super::*;
 
@@ -137,5 +198,41 @@ mod tests {
         assert_eq!(decode_packet(&more, 2), Err(PacketError::Trailing { bytes: 1 }));
         let endless = [&bytes[..bytes.len() - 1], &[0xff; 11]].concat();
         assert!(matches!(decode_packet(&endless, 2), Err(PacketError::Malformed(_))));
+    }
+
+    fn census(numbers: &[Option<u32>], has_permits: bool) -> Packet {
+        let holding = |permits: &Option<u32>| Holding {
+            lock: "jobs".parse().unwrap(),
+            slots: vec![Some(0)],
+            permits: *permits,
+        };
+        let holdings = numbers.iter().map(holding).collect();
+        link_packet(LinkPayload::Census(CensusPiece { holdings, last: true, has_permits }))
+    }
+
+    #[test]
+    fn version_three_carries_numbers_of_permits_and_version_two_does_not() {
+        let (with, without) = (census(&[Some(3), Some(1)], true), census(&[None, None], false));
+        assert_eq!(decode_packet(&encode_packet(&with, 3), 3), Ok(with.clone()));
+        assert_eq!(decode_packet(&encode_packet(&with, 2), 2), Ok(without.clone()));
+        assert_eq!(decode_packet(&encode_packet(&with, 2), 3), Ok(without));
+        // That it holds nothing tells an older program apart, too.
+        for (empty, version) in [(census(&[], true), 3), (census(&[], false), 2)] {
+            assert_eq!(decode_packet(&encode_packet(&census(&[], true), version), version), Ok(empty));
+        }
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_a_census_and_permits_in_an_old_version_are_refused() {
+        let mut bytes = encode_packet(&census(&[Some(3)], true), 3);
+        let at = bytes.len() - 2;
+        bytes.splice(at.., [2, 3, 3]);
+        assert_eq!(decode_packet(&bytes, 3), Err(PacketError::Permits));
+        let message =
+            PermitsOf { lock: "jobs".parse().unwrap(), message: PermitMessage::Want { permits: 3 } };
+        let want = link_packet(LinkPayload::Permits(message));
+        let bytes = encode_packet(&want, 3);
+        assert_eq!(decode_packet(&bytes, 3), Ok(want));
+        assert_eq!(decode_packet(&bytes, 2), Err(PacketError::NotInVersion { version: 2 }));
     }
 }

@@ -79,6 +79,7 @@ impl Today {
             session: Session(1),
             request: self.last_request,
             lock: lock.parse().expect("a name"),
+            permits: 1,
             wait: Wait::Forever,
             cause,
         })));

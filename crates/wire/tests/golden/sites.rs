@@ -7,7 +7,7 @@ use meshlock_cluster::membership::disk::{LogEntry, Saved};
 use meshlock_cluster::membership::message::{RaftKind, RaftMessage};
 use meshlock_cluster::names::Incarnation;
 use meshlock_cluster::node::{Content, LinkPayload, Packet, PeerQuestion, PeerReply, QuestionId, Standing};
-use meshlock_cluster::table::{Holding, LockMessage, Machinery};
+use meshlock_cluster::table::{CensusPiece, Holding, LockMessage, Machinery, PermitMessage, PermitsOf};
 use meshlock_cluster::time::Span;
 use meshlock_protocol::algorithms::central;
 use meshlock_protocol::registry::AnyMessage;
@@ -144,17 +144,37 @@ fn questions() -> Vec<Named> {
     asks.into_iter().chain(replies).chain(standings).chain(machines).collect()
 }
 
+fn permits() -> [PermitMessage; 8] {
+    let stamp = FenceClock::new(epoch(1)).stamp();
+    [
+        PermitMessage::Want { permits: 300 },
+        PermitMessage::Permit { permits: 300, slot: 2, stamp },
+        PermitMessage::Return { slot: 2, stamp },
+        PermitMessage::Differs { permits: 3, has: 1 },
+        PermitMessage::Reserve { permits: 3 },
+        PermitMessage::Reserved { in_use: Some(1), stamp },
+        PermitMessage::Settled { permits: 3 },
+        PermitMessage::Free { stamp },
+    ]
+}
+
 fn links() -> Vec<Named> {
-    let holding = Holding { lock: "jobs".parse().expect("a name"), slots: vec![None, Some(2)] };
+    let lock = || "jobs".parse().expect("a name");
+    let holding = Holding { lock: lock(), slots: vec![None, Some(2)], permits: Some(3) };
     let frames = [Frame::Ack { ack: 1 }, data(lock_message(None))];
     let payloads = [
-        ("", LinkPayload::Census { holdings: vec![holding], last: true }),
+        ("", LinkPayload::Census(CensusPiece { holdings: vec![holding], last: true, has_permits: true })),
         ("", lock_message(None)),
         (" with a cause", lock_message(Cause::new(300))),
         (" of different numbers", lock_message_of_different_numbers()),
         ("", LinkPayload::Left("jobs".parse().expect("a name"))),
     ];
     let frames = frames.map(|frame| (label("Frame", &frame), on_link(frame)));
+    let permits = permits().map(|message| {
+        let more = label("PermitMessage", &message);
+        (format!(" {more}"), LinkPayload::Permits(PermitsOf { lock: lock(), message }))
+    });
+    let payloads = payloads.map(|(more, payload)| (more.to_owned(), payload)).into_iter().chain(permits);
     let payloads = payloads.map(|(more, payload)| {
         let name = label("LinkPayload", &payload);
         (format!("{name}{more}"), on_link(data(payload)))
@@ -207,13 +227,19 @@ fn contents() -> Vec<Named> {
     contents.into_iter().chain(links()).chain(raft).chain(questions()).collect()
 }
 
-/// What a packet of this version says: only from version 2 on it carries a cause.
+/// What a packet of this version says: only from version 2 on it carries a cause, and from version 3 on numbers of permits.
 fn meaning(content: &Content, version: u16) -> Packet {
     let mut packet = packet(content.clone());
     if version < 2
         && let Some(message) = packet.content.lock_message_mut()
     {
         message.cause = None;
+    }
+    if version < 3
+        && let Some(piece) = packet.content.census_piece_mut()
+    {
+        piece.has_permits = false;
+        piece.holdings.iter_mut().for_each(|holding| holding.permits = None);
     }
     packet
 }
@@ -224,6 +250,8 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
     let names = || contents.iter().map(|(name, _)| name.as_str());
     covers::<Content>("Content", names());
     covers::<LinkPayload>("LinkPayload", names());
+    let of_permits = contents.iter().filter_map(|(name, _)| name.strip_prefix("LinkPayload::Permits "));
+    covers::<PermitMessage>("PermitMessage", of_permits);
     covers::<Frame<LinkPayload>>("Frame", names());
     covers::<RaftKind>("Kind", names());
     covers::<PeerQuestion>("Ask", names());
@@ -232,7 +260,8 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
     covers::<Machinery>("Machinery", names());
     let mut samples = around();
     for version in VERSIONS.0..=VERSIONS.1 {
-        samples.extend(contents.iter().map(|(name, content)| {
+        let known = contents.iter().filter(|(_, content)| version >= 3 || !content.is_about_permits());
+        samples.extend(known.map(|(name, content)| {
             let bytes = encode_packet(&packet(content.clone()), version);
             let decode = move |bytes: &[u8]| decode_packet(bytes, version);
             Sample::new(format!("{name} in version {version}"), bytes, meaning(content, version), decode)
@@ -258,6 +287,7 @@ fn around() -> Vec<Sample> {
     let sites = vec![(site("a"), Some("a:7400".parse().expect("an address"))), (site("b"), None)];
     let introduction = Introduction { cluster: "prod".parse().expect("a name"), sites };
     vec![
+        greeting("greeting of versions 1 to 3", 3),
         greeting("greeting of versions 1 to 2", 2),
         greeting("greeting of version 1", 1),
         Sample::new("frame", frame, (vec![packet(Content::Ping)], Vec::new()), packets),

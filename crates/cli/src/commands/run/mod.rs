@@ -73,7 +73,7 @@ CMD can be ended only if it runs as the same user: write `sudo meshlock run NAME
 
 Exit codes:
   N    the exit code of CMD; 128+N if signal N ended CMD, or the wait for the lock
-  64   invalid arguments, the lock has another number of permits, or a process above this one holds it
+  64   invalid arguments, the lock is in use with another number of permits or has one by a rule, or a process above this one holds it
   69   no node is reachable, or its cluster cannot say who has the lock: too few sites answer
   75   someone else has the lock, and it was not granted in time (--try, --wait)
   76   the lock was lost while CMD ran; CMD was ended before anyone else could get the lock
@@ -93,7 +93,7 @@ pub(crate) struct Arguments {
     /// Wait no longer than this, such as 500ms, 30s, 5m or 2h
     #[arg(long, value_name = "DURATION")]
     wait: Option<HumanDuration>,
-    /// How many may hold the lock at once; all users of a lock must give the same number
+    /// How many may hold the lock at once, 1 to 1024 [default: 1]; while it is in use, another number is refused
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     permits: Option<u32>,
     #[command(flatten)]

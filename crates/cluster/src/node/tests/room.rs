@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::links::Frame;
-use crate::table::Holding;
 use crate::table::RequestRefusal;
+use crate::table::{CensusPiece, Holding};
 
 /// A site alone that keeps few locks.
 fn narrow(max_locks: usize) -> Lone {
@@ -87,7 +87,7 @@ fn a_census_of_a_hundred_thousand_locks_travels_in_pieces_that_fit_a_packet() {
     assert_eq!(lone.node.table().counts().holders, 100_000);
     let (mut locks, mut ends) = (0, 0);
     for frame in &frames {
-        let Frame::Data { body: LinkPayload::Census { holdings, last }, .. } = frame else {
+        let Frame::Data { body: LinkPayload::Census(CensusPiece { holdings, last, .. }), .. } = frame else {
             panic!("nothing but the census")
         };
         locks += holdings.len();
@@ -105,11 +105,11 @@ fn a_census_of_a_hundred_thousand_locks_travels_in_pieces_that_fit_a_packet() {
 fn a_view_opens_only_when_the_last_piece_of_every_census_has_come() {
     let (mut lone, frames) = census_of(0);
     assert_eq!(frames.len(), 1, "one that holds nothing says so");
-    let hold = |lock: &str| Holding { lock: lock.parse().unwrap(), slots: vec![Some(0)] };
+    let hold = |lock: &str| Holding { lock: lock.parse().unwrap(), slots: vec![Some(0)], permits: Some(1) };
     let mut number = 0;
     let mut piece = |lone: &mut Lone, lock, last| {
         number += 1;
-        let body = LinkPayload::Census { holdings: vec![hold(lock)], last };
+        let body = LinkPayload::Census(CensusPiece { holdings: vec![hold(lock)], last, has_permits: true });
         let frame = Frame::Data { number, ack: 0, epoch: Epoch::new(2).unwrap(), body };
         let content = Content::Link { to: lone.node.me().incarnation, frame };
         lone.receive_from("b", content);

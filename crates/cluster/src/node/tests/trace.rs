@@ -81,7 +81,14 @@ impl Three {
         let lock: LockName = lock.parse().unwrap();
         self.call(
             at,
-            ClientCall::Acquire(Acquire { session, request, lock, wait: Wait::Forever, cause: None }),
+            ClientCall::Acquire(Acquire {
+                session,
+                request,
+                lock,
+                permits: 1,
+                wait: Wait::Forever,
+                cause: None,
+            }),
         );
     }
 

@@ -106,8 +106,14 @@ fn a_request_that_nobody_passes_on_is_not_called_contention() {
     tables.acquire(0, 1, Wait::Try);
     tables.release(0, 1);
     tables.told.clear();
-    let wanted =
-        Acquire { session: Session(2), request: Request(2), lock: lock(), wait: Wait::Try, cause: None };
+    let wanted = Acquire {
+        session: Session(2),
+        request: Request(2),
+        lock: lock(),
+        permits: 1,
+        wait: Wait::Try,
+        cause: None,
+    };
     tables.act(1, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
     tables.wire.clear();
     tables.settle();

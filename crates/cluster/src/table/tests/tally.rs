@@ -7,7 +7,8 @@ impl Tables {
     /// Requests the lock with this cause, before any message arrives.
     fn ask(&mut self, at: usize, request: u64, cause: u64) {
         let (session, request, wait) = (Session(request), Request(request), Wait::Forever);
-        let wanted = Acquire { session, request, lock: lock(), wait, cause: Cause::new(cause) };
+        let wanted =
+            Acquire { session, request, lock: lock(), permits: self.permits, wait, cause: Cause::new(cause) };
         self.act(at, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
     }
 
@@ -15,6 +16,7 @@ impl Tables {
     fn followed(&mut self) -> Vec<(usize, usize, &'static str, Option<u64>)> {
         let mut seen = Vec::new();
         while let Some((from, to, message)) = self.wire.pop_front() {
+            let Sent::Lock(message) = message else { panic!("nobody uses permits without a rule") };
             seen.push((from, to, kind_of(&message), message.cause.map(Cause::number)));
             self.act(to, |table, lease_clock, out| table.on_message(from, message, lease_clock, out));
         }

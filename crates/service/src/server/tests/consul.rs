@@ -35,7 +35,7 @@ fn a_lock_that_no_rule_names_is_out_of_reach_through_consul_s_calls_too() {
 }
 
 #[test]
-fn acquiring_reading_and_new_semaphores_take_a_verb_each() {
+fn acquiring_and_reading_take_a_verb_each_and_a_new_semaphore_takes_no_more() {
     async_test(async {
         let rules: &[(&str, &str, &[Verb])] =
             &[("asker", "*", &[Verb::Acquire]), ("watcher", "*", &[Verb::Watch]), ("ops", "*", &ALL)];
@@ -46,12 +46,14 @@ fn acquiring_reading_and_new_semaphores_take_a_verb_each() {
         assert_eq!(server.call(Some("asker"), "PUT", &acquire, "").await.body, true);
         assert_eq!(server.call(Some("asker"), "GET", "/v1/kv/a", "").await.status, 403);
         assert_eq!(server.call(Some("watcher"), "GET", "/v1/kv/a", "").await.body[0]["Session"], asks);
-        // The number of permits of a new semaphore is part of the cluster's rules.
         let enter = |id: &str| json!({ "Limit": 2, "Holders": { id: true } }).to_string();
         let said = server.call(Some("asker"), "PUT", "/v1/kv/pool/.lock?cas=0", &enter(&asks)).await;
-        assert_eq!(said.status, 403, "{said:?}");
-        let said = server.call(Some("ops"), "PUT", "/v1/kv/pool/.lock?cas=0", &enter(&ops)).await;
-        assert!(said.body.is_boolean(), "{said:?}");
+        assert_eq!(said.body, true, "{said:?}");
+        // Others that take it for a lock, or say another limit, are told so.
+        let said = server.call(Some("ops"), "PUT", &format!("/v1/kv/pool?acquire={ops}"), "").await;
+        assert_eq!(said.status, 409, "{said:?}");
+        let said = server.post("ops", "/v1/locks/pool/acquire", json!({})).await;
+        assert_eq!((said.status.as_u16(), &said.body["code"]), (412, &json!("permits")), "{said:?}");
     });
 }
 

@@ -95,7 +95,7 @@ fn a_semaphore_counts_the_permits_of_all_sites_and_of_other_clients() {
     };
     eventually("the first is inside", || enter(1, &sessions[0]).body == true);
     // A client of Meshlock's own API holds the second permit.
-    let own = cluster.post(2, "/v1/locks/pool/acquire", &json!({}));
+    let own = cluster.post(2, "/v1/locks/pool/acquire", &json!({ "permits": 2 }));
     let (_, holders) = document(3);
     assert!(holders.len() == 2 && holders.contains_key(&sessions[0]), "{holders:?}");
     let full = enter(3, &sessions[2]);
