@@ -15,12 +15,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use meshlock_cluster::time::{Span, Time};
-use meshlock_system::now;
+use meshlock_system::{max_descriptors, now};
 use tokio::sync::Notify;
 
 /// Number of places of a port, and how many of them one prefix may have. Many clients of one machine may start at once.
 pub const PLACES: usize = 1024;
 pub(crate) const PLACES_PER_PREFIX: usize = 256;
+
+/// The part of the process's descriptors that the connections of one port may take before they have identified themselves: one in this
+/// many.
+const DESCRIPTORS_FOR_EACH_PLACE: u64 = 8;
 
 /// Interval between two TLS handshakes of one prefix, and how many it may make at once after a pause.
 const HANDSHAKE_EVERY: Span = Span::from_millis(5);
@@ -135,8 +139,10 @@ impl Evicted {
 pub struct TooManyHandshakes;
 
 impl PendingConnections {
-    /// Creates the places of a port: `places` of them, of which one prefix may have a quarter.
+    /// Creates the places of a port: `places` of them, or fewer if the process may have few descriptors. One prefix may have a quarter of
+    /// them.
     pub fn new(port: Port, places: usize, evictions: Evictions) -> Arc<Self> {
+        let places = affordable(places, max_descriptors());
         let (places, share) = (places.max(1), places.div_ceil(PLACES / PLACES_PER_PREFIX).max(1));
         Arc::new(PendingConnections { places, share, port, evictions, inside: Mutex::default() })
     }
@@ -181,6 +187,13 @@ impl PendingConnections {
     fn inside(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns how many of these places a process with so many descriptors can afford.
+fn affordable(places: usize, descriptors: Option<u64>) -> usize {
+    let most =
+        descriptors.and_then(|descriptors| usize::try_from(descriptors / DESCRIPTORS_FOR_EACH_PLACE).ok());
+    most.map_or(places, |most| places.min(most))
 }
 
 impl Inside {
@@ -296,6 +309,13 @@ mod tests {
         let _newcomer = pending.enter(address(20, 1));
         assert!(!lone.iter().any(is_evicted), "who has one connection keeps it");
         assert_eq!(pairs.iter().map(is_evicted).collect::<Vec<_>>(), [true, false, false, false]);
+    }
+
+    #[test]
+    fn connections_that_say_nothing_leave_descriptors_for_others() {
+        assert_eq!(affordable(PLACES, Some(1024)), 128);
+        assert_eq!(affordable(PLACES, Some(65_536)), PLACES);
+        assert_eq!(affordable(PLACES, None), PLACES);
     }
 
     #[test]

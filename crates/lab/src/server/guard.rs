@@ -20,7 +20,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'u
 /// Accepts requests of this machine's own page only.
 pub(super) async fn check(request: Request<Body>, next: Next) -> Response {
     if let Err(foreign) = check_page(&request) {
-        let why = format!("{foreign}; the lab's page is opened as http://127.0.0.1 or http://localhost");
+        let why = format!(
+            "this page answers only to itself: open it as http://127.0.0.1 or http://localhost ({foreign})"
+        );
         return Failure::new(StatusCode::FORBIDDEN, why).into_response();
     }
     let mut response = next.run(request).await;

@@ -57,7 +57,8 @@ impl Snapshot {
             ApiSnapshot { sessions, keys, calls: meter.calls.counts() }
         });
         let evictions = front.node().evictions();
-        let evicted = Port::ALL.map(|port| (label("port", port.label()), evictions.count(port))).to_vec();
+        let ports = Port::ALL.into_iter().filter(|port| *port != Port::Api || api.is_some());
+        let evicted = ports.map(|port| (label("port", port.label()), evictions.count(port))).collect();
         let (buffered_bytes, audit_lines_lost) = (front.buffered_bytes(), front.audit().lost());
         Snapshot { readings, build, ends, evicted, buffered_bytes, audit_lines_lost, api }
     }

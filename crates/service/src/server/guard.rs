@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
@@ -62,8 +62,11 @@ pub(super) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
             }
         }
         Err(status) => {
-            discard(parts.version, body).await;
-            refuse(&parts, status)
+            let response = refuse(&parts, status);
+            // Its headers are not kept while the rest is read.
+            drop(parts);
+            discard(body).await;
+            response
         }
     };
     if let Ok(id) = HeaderValue::from_str(&id.to_string()) {
@@ -86,14 +89,16 @@ impl Guard {
         }
         let caller = shown(self.who(peer, parts, &shown)?);
         // Who has lost its right may still release what it holds.
-        let releases = matches!(need, Need::Release | Need::MayRelease)
-            && self.sessions.has_session_of(&caller.principal);
+        let releases = need.may_release() && self.sessions.has_session_of(&caller.principal);
         let kind = match need {
             Need::Renewal => RequestKind::Renew,
             Need::Release => RequestKind::GiveBack,
-            Need::Nothing | Need::Probe | Need::Something | Need::Right(_) | Need::MayRelease => {
-                RequestKind::Ask
-            }
+            Need::Nothing
+            | Need::Probe
+            | Need::Something
+            | Need::Right(_)
+            | Need::AcquireOrRelease
+            | Need::SomethingOrRelease => RequestKind::Ask,
         };
         let caller = self.front.admit(caller, kind).map_err(|error| too_fast(&error))?;
         let has_right = || self.front.may(&caller, Verb::Acquire, Subject::Some);
@@ -103,9 +108,11 @@ impl Guard {
         }
         let checked = match need {
             Need::Nothing | Need::Probe => Ok(()),
-            Need::Release | Need::MayRelease if releases => Ok(()),
-            Need::Renewal | Need::Release => self.front.check_subject(&caller, Verb::Acquire, Subject::Some),
-            Need::Something | Need::MayRelease => self.front.check_any_right(&caller, Verb::Acquire),
+            _ if releases => Ok(()),
+            Need::Renewal | Need::Release | Need::AcquireOrRelease => {
+                self.front.check_subject(&caller, Verb::Acquire, Subject::Some)
+            }
+            Need::Something | Need::SomethingOrRelease => self.front.check_any_right(&caller, Verb::Acquire),
             Need::Right(verb) => self.front.check_subject(&caller, verb, Subject::Some),
         };
         checked.map_err(|error| denied_or_unknown(&caller, error))?;
@@ -171,12 +178,9 @@ impl Guard {
     }
 }
 
-/// Reads and forgets what is left of a refused request: some clients of HTTP/1 do not read an answer before they have
-/// sent everything. In HTTP/2 the answer ends the call.
-async fn discard(version: Version, body: Body) {
-    if version >= Version::HTTP_2 {
-        return;
-    }
+/// Reads and forgets what is left of a refused request: some clients do not read an answer before they have sent
+/// everything.
+async fn discard(body: Body) {
     let reading = async {
         let (mut data, mut left) = (body.into_data_stream(), MAX_DISCARDED);
         while let Some(Ok(chunk)) = data.next().await {

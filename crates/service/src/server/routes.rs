@@ -22,20 +22,26 @@ pub(super) enum Need {
     /// The right to acquire, or a session here: who has lost its right may still release what it holds. What only gives
     /// back is never refused because of the rate limit.
     Release,
-    /// Like the right to acquire, or like [`Something`](Need::Something), but also for those who have a session here:
-    /// calls that release a lock or do something else, such as transactions and Consul's keys. They count as requests,
-    /// because which one it is shows only when they are read.
-    MayRelease,
+    /// The same for calls that may release a lock or acquire one, such as Consul's keys. They count as requests, because
+    /// which one it is shows only when they are read.
+    AcquireOrRelease,
+    /// The same for calls that may do anything, such as transactions: any right, or a session here.
+    SomethingOrRelease,
 }
 
 impl Need {
+    /// Returns whether the call may release what the caller holds.
+    pub(super) fn may_release(self) -> bool {
+        matches!(self, Release | AcquireOrRelease | SomethingOrRelease)
+    }
+
     /// Returns whether everyone may make the call.
     pub(super) fn is_nothing(self) -> bool {
         matches!(self, Nothing | Probe)
     }
 }
 
-use Need::{MayRelease, Nothing, Probe, Release, Renewal, Right, Something};
+use Need::{AcquireOrRelease, Nothing, Probe, Release, Renewal, Right, Something, SomethingOrRelease};
 
 /// Method, path and requirement. A gRPC method is a POST to its path.
 pub(super) const ROUTES: &[(&str, &str, Need)] = &[
@@ -89,8 +95,8 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v3electionpb.Election/Resign", Release),
     ("POST", "/etcdserverpb.KV/Range", Something),
     ("POST", "/etcdserverpb.KV/Put", Something),
-    ("POST", "/etcdserverpb.KV/DeleteRange", MayRelease),
-    ("POST", "/etcdserverpb.KV/Txn", MayRelease),
+    ("POST", "/etcdserverpb.KV/DeleteRange", AcquireOrRelease),
+    ("POST", "/etcdserverpb.KV/Txn", SomethingOrRelease),
     ("POST", "/etcdserverpb.Watch/Watch", Something),
     ("POST", "/etcdserverpb.Maintenance/Status", Something),
     // etcd's API as JSON.
@@ -111,8 +117,8 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v3/election/resign", Release),
     ("POST", "/v3/kv/range", Something),
     ("POST", "/v3/kv/put", Something),
-    ("POST", "/v3/kv/deleterange", MayRelease),
-    ("POST", "/v3/kv/txn", MayRelease),
+    ("POST", "/v3/kv/deleterange", AcquireOrRelease),
+    ("POST", "/v3/kv/txn", SomethingOrRelease),
     ("POST", "/v3/watch", Something),
     ("POST", "/v3/maintenance/status", Something),
     // Consul's API. Keys are read by clients that wait for a lock and by clients that watch one.
@@ -124,8 +130,8 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/v1/session/list", Right(Acquire)),
     ("GET", "/v1/kv/", Something),
     ("GET", "/v1/kv/{*key}", Something),
-    ("PUT", "/v1/kv/{*key}", MayRelease),
-    ("DELETE", "/v1/kv/{*key}", MayRelease),
+    ("PUT", "/v1/kv/{*key}", AcquireOrRelease),
+    ("DELETE", "/v1/kv/{*key}", AcquireOrRelease),
     ("GET", "/v1/agent/self", Something),
     ("GET", "/v1/status/leader", Something),
     ("GET", "/v1/status/peers", Something),

@@ -26,6 +26,7 @@ pub(super) fn run(
     repeats: &Repeats,
     out: &mut dyn Write,
 ) -> anyhow::Result<CommandOutcome> {
+    meshlock_system::raise_max_descriptors();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut signals, changes) = {
         let _within = runtime.enter();
