@@ -36,14 +36,16 @@ fn answer(cluster: &mut Cluster, wanted: Request) -> (Span, LockEvent) {
     let since: Time = cluster.now();
     let mut found = None;
     within_steps("the request is answered", || {
-        let of = |answer: &ClientAnswer| match answer {
-            ClientAnswer::Lock(
-                event @ (LockEvent::Granted { request, .. }
-                | LockEvent::Busy { request }
-                | LockEvent::TimedOut { request }
-                | LockEvent::Unavailable { request, .. }),
-            ) => (*request == wanted).then(|| event.clone()),
-            _ => None,
+        let of = |answer: &ClientAnswer| {
+            let ClientAnswer::Lock(event) = answer else { return None };
+            let (LockEvent::Granted { request, .. }
+            | LockEvent::Busy { request }
+            | LockEvent::TimedOut { request }
+            | LockEvent::Unavailable { request, .. }) = event
+            else {
+                return None;
+            };
+            (*request == wanted).then(|| event.clone())
         };
         found = cluster.told.iter().find_map(of);
         if found.is_none() {
@@ -90,10 +92,9 @@ fn whoever_is_cut_off_is_told_of_the_outage_and_never_of_another_holder() {
     cluster.tamper(|from, packet| if from == 0 { Vec::new() } else { vec![packet] });
     let why = |cluster: &mut Cluster, at: usize, wait: Wait| {
         let request = cluster.acquire_for(at, &jobs(), wait);
-        match answer(cluster, request).1 {
-            LockEvent::Unavailable { why, .. } => why.to_string(),
-            other => panic!("site {at}: {other:?}"),
-        }
+        let (_, event) = answer(cluster, request);
+        let LockEvent::Unavailable { why, .. } = event else { panic!("site {at}: {event:?}") };
+        why.to_string()
     };
     cluster.pass(Span::from_millis(1000));
     let said = why(&mut cluster, 1, Wait::Try);

@@ -155,6 +155,21 @@ pub(super) fn note(note: &Note) {
             tracing::warn!(%site, why, "a peer sent something that no correct site sends; compare its version and look at its log");
         }
         Note::Leads(term) => tracing::info!(term = term.0, "this site is now the leader"),
+        Note::LeadershipLost(_)
+        | Note::LeaseEnded(_)
+        | Note::LeaseRegained { .. }
+        | Note::QuorumLost(_)
+        | Note::QuorumRegained
+        | Note::Departed { .. }
+        | Note::DiskIsOld { .. } => trouble(note),
+        Note::Granted(_) | Note::GaveUp(_) | Note::Proposed(_) => tracing::debug!(?note),
+    }
+}
+
+/// Writes a note about an outage to the log: what this site has lost or has again, and who has gone.
+#[expect(clippy::wildcard_enum_match_arm, reason = "`note` writes all others")]
+fn trouble(note: &Note) {
+    match note {
         Note::LeadershipLost(term) => {
             tracing::warn!(
                 term = term.0,
@@ -180,6 +195,6 @@ pub(super) fn note(note: &Note) {
                  directory"
             );
         }
-        Note::Granted(_) | Note::GaveUp(_) | Note::Proposed(_) => tracing::debug!(?note),
+        _ => {}
     }
 }

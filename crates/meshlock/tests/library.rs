@@ -216,7 +216,8 @@ fn a_site_that_leaves_delays_nobody() {
 /// A site of three whose other two never run.
 fn alone_of_three() -> Node {
     let others = [("a", "127.0.0.1:0"), ("b", "127.0.0.1:1"), ("c", "127.0.0.1:1")];
-    Node::builder().site("a").sites(others).plaintext().in_memory().start().unwrap()
+    let node = Node::builder().site("a").sites(others).plaintext().in_memory().start();
+    node.expect("it needs no other site to start")
 }
 
 #[test]

@@ -75,8 +75,8 @@ sites = [
 # to 17 clients of this site hold it one after the other.
 #local_turns = 16
 
-# How long a client that does not want to wait (`meshlock run --try`) waits for the other sites to say who holds the lock. Default:
-# it follows the round-trip times to them, between 1 s and 5 s. If they have not answered then, the lock is not available.
+# How long a client that does not want to wait (`meshlock run --try`) waits for the other sites to say who holds the lock. If
+# they have not answered then, the lock is not available. Default: it follows the round-trip times, between 1 s and 5 s.
 #try_within = "1s"
 
 # TLS between sites: the files that `meshlock ca issue SITE` wrote. To run without TLS on a trusted network, remove this

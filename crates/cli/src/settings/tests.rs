@@ -47,7 +47,7 @@ fn the_example_has_every_key_and_shows_the_defaults() {
     for key in super::file::all_keys() {
         assert!(source.has(&key), "the example does not explain {key}");
     }
-    // The values that are commented out are the defaults, except for addresses and paths.
+    // The values that are commented out are the defaults, except for addresses, paths, and what follows the network.
     let plain = || Some(super::TlsEntry::Off(super::file::TlsOff::Off));
     let said = super::File {
         tls: plain(),
@@ -56,6 +56,7 @@ fn the_example_has_every_key_and_shows_the_defaults() {
         clients: None,
         api: None,
         audit: None,
+        try_within: None,
         ..file
     };
     let said = NodeSettings::new(said, &source, flags()).unwrap();
@@ -120,6 +121,7 @@ fn errors_name_their_file_line_and_key() {
             "a.toml:1: access[1]: 'alice' is not a user; give uid: and the number",
         ),
         ("local_turns = 0", "a.toml:1: local_turns: give 1 or more"),
+        ("try_within = '0s'", "a.toml:1: try_within: give a positive duration"),
         ("[lease]\nlength = '1s'\nrenew_every = '1s'", "a.toml:1: lease: a lease of 1000000"),
         ("[[rules]]\npattern = 'x'\nalgorithm = 'paxos'", "a.toml:1: rules: rule 'x': "),
         ("[[rules]]\npattern = 'x'\npermits = 2", "a.toml:1: rules[1]: missing field `algorithm`"),

@@ -111,7 +111,7 @@ impl Cluster {
         for output in out.drain(..) {
             match output {
                 NodeOutput::Send { to, packet } => {
-                    self.wire.push_back((self.now + self.delay, at, to, packet))
+                    self.wire.push_back((self.now + self.delay, at, to, packet));
                 }
                 NodeOutput::Persist { token, .. } => written = Some(token),
                 NodeOutput::Answer(answer) => {

@@ -133,7 +133,7 @@ impl Node {
             }
             ClientCall::Acquire(wanted) => {
                 if wanted.wait != Wait::Forever {
-                    self.table.set_patience(self.patience());
+                    self.table.set_reply_timeout(self.reply_timeout());
                 }
                 self.in_table(out, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
             }

@@ -7,7 +7,7 @@ use super::questions::{PeerQuestion, QuestionId};
 use super::{Departure, Node, NodeOutput, Note, Standing};
 use crate::names::{LockName, SiteName};
 use crate::report::SiteQueue;
-use crate::table::{MAX_PATIENCE, MIN_PATIENCE, Obstacle, Outage, VotersInReach};
+use crate::table::{MAX_REPLY_TIMEOUT, MIN_REPLY_TIMEOUT, Obstacle, Outage, VotersInReach};
 use crate::time::{Span, Time};
 use crate::view::View;
 
@@ -50,10 +50,10 @@ impl Node {
 
     /// Returns how long the replies of other sites may take: as long as a request takes that every member passes on, by
     /// the slowest round trip to any of them.
-    pub(super) fn patience(&self) -> Span {
+    pub(super) fn reply_timeout(&self) -> Span {
         let hops = self.view.members.len() as u64;
         let slowest = self.links.slowest_round_trip().unwrap_or(Span::ZERO);
-        slowest.times(hops).clamp(MIN_PATIENCE, MAX_PATIENCE)
+        slowest.times(hops).clamp(MIN_REPLY_TIMEOUT, MAX_REPLY_TIMEOUT)
     }
 
     /// Asks all other members who holds a lock, for the lock table.
@@ -62,7 +62,10 @@ impl Node {
             return;
         }
         while self.inquiries.len() >= MAX_INQUIRIES
-            || self.inquiries.front().is_some_and(|oldest| self.now.since(oldest.asked_at) > MAX_PATIENCE)
+            || self
+                .inquiries
+                .front()
+                .is_some_and(|oldest| self.now.since(oldest.asked_at) > MAX_REPLY_TIMEOUT)
         {
             self.inquiries.pop_front();
         }

@@ -62,22 +62,22 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// Returns the deadline of a request that is made now. `patience` is how long replies may take.
-    pub(super) fn new(wait: Wait, now: Time, patience: Span) -> Option<Self> {
+    /// Returns the deadline of a request that is made now. `reply_timeout` is how long replies may take.
+    pub(super) fn new(wait: Wait, now: Time, reply_timeout: Span) -> Option<Self> {
         let end = match wait {
             Wait::Forever => return None,
             Wait::Within(longest) => now + longest,
-            Wait::Try => now + patience,
+            Wait::Try => now + reply_timeout,
         };
-        let asks = end.before(patience).max(now);
-        Some(Deadline { alarm: asks, end, last: end.max(asks + patience) })
+        let asks = end.before(reply_timeout).max(now);
+        Some(Deadline { alarm: asks, end, last: end.max(asks + reply_timeout) })
     }
 }
 
 impl LockTable {
     /// Sets for how long a client that does not want to wait waits for the replies of other sites.
-    pub(crate) fn set_patience(&mut self, patience: Span) {
-        self.patience = patience;
+    pub(crate) fn set_reply_timeout(&mut self, reply_timeout: Span) {
+        self.reply_timeout = reply_timeout;
     }
 
     /// Handles the alarm of a waiter: the members are asked who holds its lock, or its time is over.
@@ -143,7 +143,7 @@ impl LockTable {
         out: &mut Vec<TableOutput>,
     ) {
         let reported = Reported { holders: report.holders_in_all, waiters: report.waiters_in_all };
-        let mut impatient = Vec::new();
+        let mut ending = Vec::new();
         for key in self.keys_of(name) {
             let Some(known) = self.locks.get_mut(&key).filter(|lock| !lock.clients.waiters.is_empty()) else {
                 continue;
@@ -152,11 +152,11 @@ impl LockTable {
                 if let Some(inquiry) = &mut waiter.inquiry {
                     inquiry.replies.insert(place, reported);
                     let is_late = waiter.deadline.is_some_and(|deadline| deadline.end <= lease_clock.now);
-                    impatient.extend((waiter.is_try || is_late).then(|| (waiter.request, key.clone())));
+                    ending.extend((waiter.is_try || is_late).then(|| (waiter.request, key.clone())));
                 }
             }
         }
-        for (request, key) in impatient {
+        for (request, key) in ending {
             if self.may_serve(lease_clock) && self.is_taken(request, &key) {
                 self.end_as_taken(request, &key, out);
             }

@@ -58,7 +58,7 @@ pub use tally::{AcquireOutcome, MessageCounts, ServedBy, TableTally};
 pub use trace::TraceWatch;
 pub(crate) use trace::{StepKind, TableStep};
 pub use types::{Acquire, LockEvent, LockMessage, Request, Session, TableConfig, Wait};
-pub(crate) use types::{LeaseClock, LocalView, LockKey, MAX_PATIENCE, MIN_PATIENCE, TableOutput};
+pub(crate) use types::{LeaseClock, LocalView, LockKey, MAX_REPLY_TIMEOUT, MIN_REPLY_TIMEOUT, TableOutput};
 
 /// Something that happens at a set time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,7 +96,7 @@ pub struct LockTable {
     spare: Spare,
     tally: TableTally,
     /// How long the replies of other sites may take.
-    patience: Span,
+    reply_timeout: Span,
     /// The source of causes for requests without one.
     origin: CauseOrigin,
     /// The names that nobody may enter in this view, because they have too many holders, or holders with different
@@ -133,7 +133,7 @@ impl LockTable {
             outbox: None,
             spare: Spare::default(),
             tally: TableTally::default(),
-            patience: MIN_PATIENCE,
+            reply_timeout: MIN_REPLY_TIMEOUT,
             origin: CauseOrigin::default(),
             draining: BTreeMap::new(),
             marks: BTreeMap::new(),
@@ -171,8 +171,8 @@ impl LockTable {
             self.tally.came_out(AcquireOutcome::Busy);
             return out.push(TableOutput::LockEvent(LockEvent::Busy { request }));
         }
-        let patience = self.table_config.try_within.unwrap_or(self.patience);
-        let deadline = Deadline::new(wait, lease_clock.now, patience);
+        let reply_timeout = self.table_config.try_within.unwrap_or(self.reply_timeout);
+        let deadline = Deadline::new(wait, lease_clock.now, reply_timeout);
         if let Some(deadline) = deadline {
             self.alarms.insert((deadline.alarm, TableAlarm::Deadline(lock.clone(), request)));
         }

@@ -27,7 +27,8 @@ pub struct Request(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     Forever,
-    /// At most this long, counted from when the node receives the request.
+    /// At most this long, counted from when the node receives the request; a little longer if the other sites have not
+    /// said by then whether somebody has the lock.
     Within(Span),
     /// Not for another holder: only until the other sites have said whether there is one. If they do not, only as long
     /// as their replies usually take ([`TableConfig::try_within`]).
@@ -157,10 +158,10 @@ pub(crate) enum TableOutput {
 
 /// The shortest time for which the replies of other sites are waited for where round-trip times are measured: machines
 /// that are busy may be slow, however fast their network is.
-pub(crate) const MIN_PATIENCE: Span = Span::from_millis(1000);
+pub(crate) const MIN_REPLY_TIMEOUT: Span = Span::from_millis(1000);
 
 /// The longest such time.
-pub(crate) const MAX_PATIENCE: Span = Span::from_millis(5000);
+pub(crate) const MAX_REPLY_TIMEOUT: Span = Span::from_millis(5000);
 
 /// How this site treats its own clients; need not be the same everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
