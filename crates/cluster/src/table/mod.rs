@@ -13,7 +13,7 @@
 //!   or when the time it was given is over.
 //! - T6: a client is told that a lock is taken only if that is known (`inquiry.rs`).
 //! - T7: a name is used with one number of permits at a time: its rule's, or one that its home has settled in the view
-//!   that is open ([`permits`]).
+//!   that is open (`permits/`).
 
 mod census;
 mod clients;

@@ -90,9 +90,10 @@ impl Etcd {
             AcquireError::Registry(error) => Status::failed_precondition(format!("meshlock: {error}")),
             AcquireError::Limit(error) => Status::resource_exhausted(format!("meshlock: {error}")),
             AcquireError::LostAtOnce => Status::aborted(format!("meshlock: {error}")),
+            // Not "unavailable": clients would repeat the request for ever.
+            AcquireError::Permits(error) => Status::failed_precondition(format!("meshlock: {error}")),
             AcquireError::Busy
             | AcquireError::TimedOut
-            | AcquireError::Permits(_)
             | AcquireError::Unaudited(_)
             | AcquireError::Unavailable(_)
             | AcquireError::Refused(_) => Status::unavailable(format!("meshlock: {error}")),

@@ -33,7 +33,7 @@ pub(super) type HomeOutput = Vec<(usize, PermitMessage)>;
 pub(in super::super) struct Home {
     clock: FenceClock,
     pool: Option<Pool>,
-    round: Option<Round>,
+    round: Option<ReserveRound>,
     /// Requests that wait until the number is settled, in the order of their arrival: place and number.
     proposals: VecDeque<(usize, u32)>,
 }
@@ -50,7 +50,7 @@ struct Pool {
 
 /// A question to all members whether the name may be used with another number: that of the first proposal.
 #[derive(Clone, Debug)]
-struct Round {
+struct ReserveRound {
     silent: BTreeSet<usize>,
     in_use: Option<u32>,
 }
@@ -164,7 +164,7 @@ impl Home {
                     out.push((place, PermitMessage::Free { stamp: self.clock.stamp() }));
                 }
                 Some(_) | None => {
-                    self.round = Some(Round { silent: (0..terms.members).collect(), in_use: None });
+                    self.round = Some(ReserveRound { silent: (0..terms.members).collect(), in_use: None });
                     out.extend((0..terms.members).map(|to| (to, PermitMessage::Reserve { permits })));
                     return;
                 }

@@ -119,6 +119,11 @@ impl LockTable {
             PermitMessage::Want { permits } if permits == 0 || permits > Rules::MAX_PERMITS => {
                 return Err("wants more permits than a lock can have");
             }
+            PermitMessage::Settled { permits } | PermitMessage::Permit { permits, .. }
+                if permits == view.rules.rule(name).permits =>
+            {
+                return Err("hands out what a rule decides");
+            }
             PermitMessage::Want { permits } => {
                 self.at_home(name, out, |home, terms, posts| home.on_want(from, permits, terms, posts))?;
             }
@@ -211,6 +216,7 @@ impl LockTable {
         if in_use.is_none()
             && let Some(Mark::Settled(number)) = self.marks.insert(name.clone(), Mark::Reserved)
             && let Some(lock) = self.locks.get_mut(&LockKey { name: name.clone(), permits: number })
+            && !lock.clients.asked.is_empty()
         {
             // The home forgets these, unless they go to another number after all: then it is told again.
             lock.clients.asked.clear();
@@ -234,7 +240,9 @@ impl LockTable {
         let Some(view) = &self.local_view else { return };
         let (key, floor) = (view.key(name), self.floor.stamp());
         if let Some(lock) = self.locks.get_mut(&key) {
-            lock.clients.asked.clear();
+            if !lock.clients.asked.is_empty() {
+                lock.clients.asked.clear();
+            }
             // The stamp was checked when it became the floor.
             let _ = lock.clock.observe(floor);
         }

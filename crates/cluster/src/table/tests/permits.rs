@@ -210,6 +210,9 @@ fn messages_about_permits_that_no_correct_member_sends_are_reported() {
     assert_eq!(send(other, home, free(), settled), not_home);
     let has_rule = Some("speaks of the permits of a lock that has a rule");
     assert_eq!(send(other, home, lock(), want), has_rule);
+    let decided = Some("hands out what a rule decides");
+    assert_eq!(send(home, other, free(), PermitMessage::Settled { permits: 1 }), decided);
+    assert_eq!(send(home, other, free(), PermitMessage::Permit { permits: 1, slot: 0, stamp }), decided);
     let too_many = PermitMessage::Want { permits: u32::MAX };
     assert_eq!(send(other, home, free(), too_many), Some("wants more permits than a lock can have"));
     let returned = PermitMessage::Return { slot: 0, stamp };

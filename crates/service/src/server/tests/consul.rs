@@ -54,6 +54,11 @@ fn acquiring_and_reading_take_a_verb_each_and_a_new_semaphore_takes_no_more() {
         assert_eq!(said.status, 409, "{said:?}");
         let said = server.post("ops", "/v1/locks/pool/acquire", json!({})).await;
         assert_eq!((said.status.as_u16(), &said.body["code"]), (412, &json!("permits")), "{said:?}");
+        // Nothing is left of it when its holder has gone.
+        let gone = format!("/v1/session/destroy/{asks}");
+        assert_eq!(server.call(Some("asker"), "PUT", &gone, "").await.body, true);
+        let said = server.call(Some("ops"), "PUT", &format!("/v1/kv/pool?acquire={ops}"), "").await;
+        assert_eq!(said.body, true, "{said:?}");
     });
 }
 

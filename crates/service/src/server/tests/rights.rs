@@ -199,6 +199,12 @@ fn permits_that_no_rule_gives_a_lock_take_no_admin() {
         let said = server.post("ci", "/v1/locks/pool/acquire", body.clone()).await;
         assert_eq!(said.status, 200, "{said:?}");
         assert_eq!(server.post("ci", "/v1/locks/other/acquire", body).await.status, 403);
+        // etcd's locks mean one permit, too.
+        let lease = server.post("ci", "/v3/lease/grant", json!({ "TTL": 60 })).await.body["ID"].clone();
+        let said = server.post("ci", "/v3/lock/lock", json!({ "name": "cG9vbA==", "lease": lease })).await;
+        let message = said.body["message"].as_str().unwrap();
+        assert_eq!(said.body["code"], 9, "FAILED_PRECONDITION: {said:?}");
+        assert!(message.contains("'pool' is in use with 3 permits and this program expects 1"), "{message}");
     });
 }
 
