@@ -38,6 +38,10 @@ impl Process {
         Process::find(pid).ok_or_else(|| io::Error::other("/proc does not show this process; mount it"))
     }
 
+    pub(crate) fn pid(self) -> Pid {
+        self.pid
+    }
+
     /// Returns the number of the process.
     pub fn id(self) -> i32 {
         self.pid.as_raw_nonzero().get()

@@ -7,7 +7,7 @@
 use std::io;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process, test_kill_process_group};
 
 use crate::process::{Process, ProcessStat, all_processes};
 
@@ -46,6 +46,9 @@ impl ProcessTree {
         let in_session = ProcessStat::of(client).is_some_and(|client| client.session == stat.session);
         if !is_child || !in_session || found.owner() != Some(user) {
             return Err(refuse("it is not a child of the client, of the client's user"));
+        }
+        if test_kill_process(found.pid()).is_err() {
+            return Err(refuse("this process runs as another user and may not end it"));
         }
         Ok(ProcessTree { supervisor: found, leader: None, user })
     }

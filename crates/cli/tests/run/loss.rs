@@ -69,6 +69,18 @@ fn a_command_whose_meshlock_run_was_killed_is_ended_by_the_node() {
 }
 
 #[test]
+fn a_command_whose_meshlock_run_was_killed_gets_sigterm_first() {
+    let user = User::new();
+    let mut running = user.start(&["x"], POLITE);
+    assert_eq!(running.line(), "in");
+    running.signal(Signal::KILL);
+    running.end_status();
+    user.break_lock("x");
+    assert_eq!(running.line(), "bye");
+    assert_eq!(user.code(&["x", "--wait", "30s"], "true"), Some(0));
+}
+
+#[test]
 fn a_command_is_ended_even_if_nobody_reads_standard_error() {
     let user = User::new();
     let (reader, mut full) = std::io::pipe().unwrap();

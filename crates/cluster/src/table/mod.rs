@@ -53,7 +53,7 @@ pub use refusal::{LossReason, Outage, PermitCount, RequestRefusal, VotersInReach
 pub use report::{
     Counts, HeldLock, HolderReport, LockInUse, LockReport, MAX_LISTED, Machinery, WaiterReport,
 };
-use room::{Progress, RoomRequests};
+use room::{RoomRequests, SiteProgress};
 pub use tally::{AcquireOutcome, MessageCounts, ServedBy, TableTally};
 pub use trace::TraceWatch;
 pub(crate) use trace::{StepKind, TableStep};
@@ -325,12 +325,12 @@ impl LockTable {
     /// Records that the leader is asked for a fresh view.
     pub(crate) fn on_fresh_view_asked(&mut self, now: Time) {
         if self.asks_for_room(now) {
-            self.room.on_asked(Progress { now, granted: self.granted() });
+            self.room.on_asked(SiteProgress { now, granted: self.granted() });
         }
     }
 
     fn asks_for_room(&self, now: Time) -> bool {
-        let may_ask = || self.room.may_ask(Progress { now, granted: self.granted() });
+        let may_ask = || self.room.may_ask(SiteProgress { now, granted: self.granted() });
         self.is_crowded() && (may_ask() || mutant::is_on(Mutant::RoomAskedForAtOnce))
     }
 

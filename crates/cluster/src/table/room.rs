@@ -18,7 +18,7 @@ const PAUSES_TO_FORGET: u64 = 4;
 
 /// The time, and how many locks this site has granted by then.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Progress {
+pub(super) struct SiteProgress {
     pub(super) now: Time,
     pub(super) granted: u64,
 }
@@ -26,7 +26,7 @@ pub(super) struct Progress {
 /// When this site may ask for a fresh view to make room.
 #[derive(Clone, Debug)]
 pub(super) struct RoomRequests {
-    last: Option<Progress>,
+    last: Option<SiteProgress>,
     pause: Span,
     /// Number of grants that pay for a fresh view.
     paid_by: u64,
@@ -42,18 +42,18 @@ impl RoomRequests {
     }
 
     /// Returns whether the site asks now, or has asked in this view.
-    pub(super) fn may_ask(&self, at: Progress) -> bool {
+    pub(super) fn may_ask(&self, at: SiteProgress) -> bool {
         let is_new =
-            |last: Progress| at.granted - last.granted >= self.paid_by || at.now >= last.now + self.pause;
+            |last: SiteProgress| at.granted - last.granted >= self.paid_by || at.now >= last.now + self.pause;
         self.asked || self.last.is_none_or(is_new)
     }
 
     /// Records that the site asks for a fresh view.
-    pub(super) fn on_asked(&mut self, at: Progress) {
+    pub(super) fn on_asked(&mut self, at: SiteProgress) {
         if self.asked {
             return;
         }
-        let recently = |last: Progress| at.now < last.now + self.pause.times(PAUSES_TO_FORGET);
+        let recently = |last: SiteProgress| at.now < last.now + self.pause.times(PAUSES_TO_FORGET);
         let recently = self.last.is_some_and(recently);
         self.pause = if recently { self.pause.times(2).min(MAX_PAUSE) } else { MIN_PAUSE };
         self.last = Some(at);
@@ -70,8 +70,8 @@ impl RoomRequests {
 mod tests {
     use super::*;
 
-    fn at(millis: u64) -> Progress {
-        Progress { now: Time::ZERO + Span::from_millis(millis), granted: 0 }
+    fn at(millis: u64) -> SiteProgress {
+        SiteProgress { now: Time::ZERO + Span::from_millis(millis), granted: 0 }
     }
 
     /// Returns when a site asks that is crowded in every view.
@@ -101,8 +101,8 @@ mod tests {
         let mut room = RoomRequests::new(40);
         room.on_asked(at(0));
         room.on_view_ended();
-        assert!(!room.may_ask(Progress { granted: 9, ..at(1) }));
-        assert!(room.may_ask(Progress { granted: 10, ..at(1) }));
+        assert!(!room.may_ask(SiteProgress { granted: 9, ..at(1) }));
+        assert!(room.may_ask(SiteProgress { granted: 10, ..at(1) }));
     }
 
     #[test]

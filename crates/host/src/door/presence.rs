@@ -157,6 +157,12 @@ impl ConnectedClient {
     pub(super) fn log_end(&self, error: Option<io::Error>) {
         let Door::Network { address, .. } = &self.door else { return };
         let greeted = self.greeted.get().is_some();
+        let has_said_nothing =
+            !greeted && error.as_ref().is_none_or(|error| error.kind() == io::ErrorKind::TimedOut);
+        if has_said_nothing {
+            // Whoever opens connections and says nothing must not fill the log.
+            return tracing::debug!(%address, "a connection ended without a word");
+        }
         match error {
             Some(error) if error.kind() == io::ErrorKind::TimedOut => {
                 tracing::warn!(%address, greeted, "a client is silent: its session ends");

@@ -54,6 +54,21 @@ pub(super) enum GreetError {
     Handshakes(#[from] TooManyHandshakes),
 }
 
+impl GreetError {
+    /// Returns whether the peer has said nothing, or not enough to know what it is.
+    pub(super) fn is_silence(&self) -> bool {
+        match self {
+            GreetError::Silent | GreetError::Evicted | GreetError::Handshakes(_) | GreetError::Io(_) => true,
+            GreetError::Frame(_)
+            | GreetError::OtherSite { .. }
+            | GreetError::NotMe { .. }
+            | GreetError::Impostor { .. }
+            | GreetError::Tls(_)
+            | GreetError::Introduction(_) => false,
+        }
+    }
+}
+
 /// A connection whose greeting is complete.
 pub(super) struct Greeted {
     pub(super) channel: Arc<Channel>,

@@ -171,8 +171,8 @@ impl Net {
                 match greeted {
                     Ok(Some(greeted)) => net.adopt(greeted, false, &handler),
                     Ok(None) => {}
-                    // Many of these may come at once.
-                    Err(error @ (GreetError::Evicted | GreetError::Handshakes(_))) => {
+                    // Many of these may come at once, and must not fill the log.
+                    Err(error) if error.is_silence() && !is_known => {
                         tracing::debug!(%address, %error, "a connection was refused");
                     }
                     Err(error) => tracing::warn!(%address, %error, "a connection was refused"),

@@ -128,7 +128,9 @@ impl Holding {
     /// Handles what has happened to the session. `done` is what the call that found out returned: an error if the session is over.
     fn on_session(&mut self, done: Result<(), ConnectionError>) {
         if let Some(why) = self.request.take_guard_refusal() {
-            self.tell_aside(format!("if this process is killed, the node cannot end CMD: {why}"));
+            self.tell_aside(format!(
+                "if this process and the supervisor of CMD are killed, the node cannot end CMD: {why}"
+            ));
         }
         let (act_by, why) = match *self.request.state() {
             RequestState::Held { .. } => return,

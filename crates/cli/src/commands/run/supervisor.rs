@@ -20,10 +20,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use meshlock_system::{Process, kill_descendants};
+use meshlock_cluster::time::{Span, Time};
+use meshlock_system::{Process, kill_descendants, now, signal_descendants};
+use meshlock_wire::clients::{ToClient, take_to_client};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
-use rustix::process::{Pid, WaitOptions, set_child_subreaper, wait};
+use rustix::process::{Pid, Signal, WaitOptions, set_child_subreaper, wait};
 
 use super::control::{Control, FromSupervisor, StartOrder};
 use super::events::{BlockedSignals, block_signals};
@@ -37,6 +39,9 @@ const BEFORE_COMMAND: usize = 2;
 
 /// Smallest number for the descriptor that CMD inherits. Scripts use small descriptors themselves (`exec 3<file`).
 const MIN_DESCRIPTOR: i32 = 100;
+
+/// The processes are killed this long before someone else can get the lock.
+const RESERVE: Span = Span::from_millis(150);
 
 /// How long to wait for processes that were killed before those are killed that were started meanwhile.
 const KILL_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
@@ -63,7 +68,8 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<()> {
     };
     // From here on only SIGKILL ends this process before the last one below it.
     let signals = block_signals();
-    let mut supervisor = Supervisor { cmd, control: Some(control), session };
+    let mut supervisor =
+        Supervisor { cmd, control: Some(control), session, bytes: Vec::new(), kill_at: None };
     supervisor.say(FromSupervisor::Started(cmd.as_raw_nonzero().get()));
     let supervised = signals.and_then(|signals| {
         let_go_of_the_callers_files()?;
@@ -131,13 +137,33 @@ struct Supervisor {
     control: Option<Control>,
     /// What keeps the session: the socket first.
     session: Vec<OwnedFd>,
+    /// Bytes of an incomplete message of the node.
+    bytes: Vec<u8>,
+    /// When all processes are killed, once the lock is lost and `meshlock run` has gone.
+    kill_at: Option<Time>,
+}
+
+fn timespec(span: Span) -> Timespec {
+    let (seconds, micros) = (span.micros() / 1_000_000, span.micros() % 1_000_000);
+    Timespec {
+        tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(micros * 1000).unwrap_or(0),
+    }
 }
 
 impl Supervisor {
     /// Runs until the last process below this one has ended.
     fn run(&mut self, signals: &BlockedSignals) -> io::Result<()> {
-        while self.has_children()? {
+        loop {
+            // Signals first: whoever ends after that wakes this process again.
             signals.take_all()?;
+            if !self.has_children()? {
+                return Ok(());
+            }
+            let left = self.kill_at.map(|kill_at| kill_at.since(now()));
+            if left == Some(Span::ZERO) {
+                return self.end_all();
+            }
             let mut waits = vec![PollFd::new(signals, PollFlags::IN)];
             // While `meshlock run` is there, it is the one who reads the node's messages.
             let watched = match (&self.control, self.session.first()) {
@@ -146,7 +172,7 @@ impl Supervisor {
                 (None, None) => None,
             };
             waits.extend(watched.map(|watched| PollFd::from_borrowed_fd(watched, PollFlags::IN)));
-            match poll(&mut waits, None) {
+            match poll(&mut waits, left.map(timespec).as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -155,7 +181,6 @@ impl Supervisor {
                 self.on_readable()?;
             }
         }
-        Ok(())
     }
 
     /// Collects the status of all processes that have ended, and tells `meshlock run` what became of CMD. Returns whether any are left.
@@ -202,12 +227,36 @@ impl Supervisor {
             return Ok(());
         }
         let mut scratch = [0; 4096];
-        let read = self.session.first().map(|session| rustix::io::read(session, &mut scratch[..]));
-        // Nobody needs the node's messages any more: if the lock is lost, the node kills all processes below this one.
-        if !matches!(read, Some(Ok(1..) | Err(Errno::INTR | Errno::AGAIN))) {
-            self.end_all()?;
+        match self.session.first().map(|session| rustix::io::read(session, &mut scratch[..])) {
+            Some(Ok(count @ 1..)) => self.on_bytes(&scratch[..count]),
+            Some(Err(Errno::INTR | Errno::AGAIN)) => Ok(()),
+            Some(Ok(_) | Err(_)) | None => self.end_all(),
         }
-        Ok(())
+    }
+
+    /// Reads the node's messages in place of `meshlock run`: if the lock is lost, asks all processes to end, and kills them before anyone
+    /// else can have it. (The node does the latter as well, if it may.)
+    fn on_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.bytes.extend_from_slice(bytes);
+        loop {
+            match take_to_client(&self.bytes) {
+                Ok(Some((message, length))) => {
+                    self.bytes.drain(..length);
+                    if let ToClient::Lost { act_by, .. } = message {
+                        self.kill_at = Some(act_by.before(RESERVE));
+                        let this = Process::this()?;
+                        signal_descendants(this, &[], Signal::TERM);
+                        signal_descendants(this, &[], Signal::CONT);
+                    }
+                }
+                Ok(None) => return Ok(()),
+                // `meshlock run` had read part of a message when it was killed; the end of the session is still noticed.
+                Err(_) => {
+                    self.bytes.clear();
+                    return Ok(());
+                }
+            }
+        }
     }
 
     /// Kills all processes below this one: the session has ended, and nobody else is left to do it.
