@@ -198,14 +198,25 @@ impl World {
                 self.contention.on_ended(request, self.now);
             }
             LockEvent::Refused { request, why } => {
-                self.coverage.record(match why {
-                    RequestRefusal::PermitsInUse { has, wants } if has != wants => Occurrence::InUseOtherwise,
-                    RequestRefusal::PermitsByRule { has, wants } if has != wants => Occurrence::OtherRule,
-                    _ => Occurrence::Refused,
-                });
+                self.coverage.record(refusal(why));
                 self.contention.on_ended(request, self.now);
             }
         }
         Ok(())
     }
+}
+
+/// Returns what a refusal counts as.
+fn refusal(why: RequestRefusal) -> Occurrence {
+    if let RequestRefusal::PermitsInUse { has, wants } = why
+        && has != wants
+    {
+        return Occurrence::InUseOtherwise;
+    }
+    if let RequestRefusal::PermitsByRule { has, wants } = why
+        && has != wants
+    {
+        return Occurrence::OtherRule;
+    }
+    Occurrence::Refused
 }
