@@ -19,4 +19,6 @@ pub use clock::{now, stamp, wall};
 pub use clock_alarm::ClockAlarm;
 pub use descriptors::{max_descriptors, raise_max_descriptors};
 pub use process::{Process, ancestors};
-pub use process_tree::{ProcessOwner, ProcessTree, children_of, kill_descendants, signal_descendants};
+pub use process_tree::{
+    ProcessOwner, ProcessTree, children_of, hang_up_stopped, kill_descendants, signal_descendants,
+};

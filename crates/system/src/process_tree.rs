@@ -105,6 +105,16 @@ pub fn signal_descendants(process: Process, spared: &[Process], signal: Signal) 
     !below.is_empty()
 }
 
+/// Hangs up descendants of `process` that are stopped and lets them go on, as the kernel does when nobody is left who could.
+pub fn hang_up_stopped(process: Process) {
+    for stopped in descendants(process, &[]) {
+        if stopped.stat().is_some_and(|stat| stat.state == 'T') {
+            stopped.signal(Signal::HUP);
+            stopped.signal(Signal::CONT);
+        }
+    }
+}
+
 /// Kills all descendants of `process`, except those that are or are below one of `spared`, and returns whether none is left. To be
 /// repeated until then: the kernel needs a moment to end a process, and one that is being started can be missed.
 pub fn kill_descendants(process: Process, spared: &[Process]) -> bool {

@@ -72,7 +72,8 @@ fn an_interrupt_reaches_the_command_in_the_foreground_and_in_a_pipeline() {
     let run = r#"$MESHLOCK run x -- sh -c 'exec 4<&0; trap "echo interrupted; exit 9" INT; cat <&4 & echo in; wait'"#;
     for line in [format!("exec {run}"), format!("trap : INT; {run} | (trap '' INT; exec cat)")] {
         let Some(mut running) = on_a_terminal(&user, &line) else { return };
-        read_to(&mut running, "in");
+        // The whole line: that it waits for what the last one left behind is said in a line that also contains it.
+        read_to_line(&mut running, "in");
         running.types("\x03");
         read_to(&mut running, "interrupted");
     }

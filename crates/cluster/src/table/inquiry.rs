@@ -231,6 +231,8 @@ impl LockTable {
         let inquiry = self.waiter(request, lock).and_then(|waiter| waiter.inquiry.as_ref());
         let elsewhere = inquiry.iter().flat_map(|inquiry| inquiry.replies.values());
         let holders = elsewhere.map(|from| from.holders).fold(here, u64::saturating_add);
-        here >= u64::from(per_site) || holders >= u64::from(permits)
+        // Where holders count on another number of permits, nobody enters before they have left.
+        let drains = self.draining.contains_key(&lock.name) && holders > 0;
+        drains || here >= u64::from(per_site) || holders >= u64::from(permits)
     }
 }

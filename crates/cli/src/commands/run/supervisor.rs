@@ -21,11 +21,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use meshlock_cluster::time::{Span, Time};
-use meshlock_system::{Process, kill_descendants, now, signal_descendants};
+use meshlock_system::{Process, hang_up_stopped, kill_descendants, now, signal_descendants};
 use meshlock_wire::clients::{ToClient, take_to_client};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
-use rustix::process::{Pid, Signal, WaitOptions, set_child_subreaper, wait};
+use rustix::process::{Pid, Signal, WaitOptions, set_child_subreaper, setpgid, setsid, wait};
 
 use super::control::{Control, FromSupervisor, StartOrder};
 use super::events::{BlockedSignals, block_signals};
@@ -223,6 +223,7 @@ impl Supervisor {
         if let Some(control) = &self.control {
             if control.is_over() {
                 self.control = None;
+                self.leave_session()?;
             }
             return Ok(());
         }
@@ -232,6 +233,16 @@ impl Supervisor {
             Some(Err(Errno::INTR | Errno::AGAIN)) => Ok(()),
             Some(Ok(_) | Err(_)) | None => self.end_all(),
         }
+    }
+
+    /// Leaves the terminal's session, because `meshlock run` has gone and nobody gives CMD's processes the terminal any more: the kernel
+    /// then refuses them the terminal instead of stopping them until somebody does.
+    fn leave_session(&self) -> io::Result<()> {
+        // Only a process that does not lead its group can, so it joins CMD's for a moment. If that is empty, nobody is stopped in it.
+        if setpgid(None, Some(self.cmd)).and_then(|()| setsid()).is_ok() {
+            hang_up_stopped(Process::this()?);
+        }
+        Ok(())
     }
 
     /// Reads the node's messages in place of `meshlock run`: if the lock is lost, asks all processes to end, and kills them before anyone
