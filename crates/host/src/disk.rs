@@ -11,6 +11,9 @@ use meshlock_cluster::node::WriteToken;
 /// How long to wait before a write that failed is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// The target of log lines about writes that fail. They are few, and each is about another event, so none of them is left out.
+const TARGET: &str = "meshlock::disk";
+
 type Batch = (WriteToken, Vec<DiskWrite>);
 
 /// Where batches of writes go.
@@ -37,20 +40,22 @@ pub(super) fn start(
     let (sender, receiver) = channel();
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         while let Some((token, writes)) = gather(&receiver) {
-            let mut has_failed = false;
+            let mut attempts = 0_u64;
             while let Err(error) = write(&writes) {
                 if !error.is_passing() {
                     return tracing::error!(%error, "the disk has failed: this site cannot vote or lead any more; replace the disk and start the site again");
                 }
-                has_failed = true;
-                tracing::error!(%error, "cannot write what the cluster agreed on; trying again");
+                attempts += 1;
+                if attempts.is_power_of_two() {
+                    tracing::error!(target: TARGET, %error, attempts, "cannot write what the cluster agreed on; trying again");
+                }
                 // Nothing is ever sent on this channel: it disconnects when the node stops.
                 if stopped.recv_timeout(RETRY_AFTER) == Err(RecvTimeoutError::Disconnected) {
                     return;
                 }
             }
-            if has_failed {
-                tracing::info!("the disk accepts writes again; all delayed writes are durable");
+            if attempts > 0 {
+                tracing::info!(target: TARGET, attempts, "the disk accepts writes again; all delayed writes are durable");
             }
             done(token);
         }

@@ -34,7 +34,8 @@ fn the_reason_for_a_refused_lock_is_printed() {
     first.line();
     let says = |arguments: &[&str]| String::from_utf8(user.run(arguments, "true").stderr).unwrap();
     let holder = |said: &str| {
-        let (before, after) = said.split_once(": sh, process ").expect("the holder is named");
+        let (before, after) = said.split_once(": uid:").expect("the holder is named");
+        assert!(after.contains(r#" (label "sh, process "#), "{said}");
         let is_shown = after.contains(" of embedded has held it for ") && after.contains(" (fence ");
         (before.to_owned(), is_shown && after.ends_with(")\n"))
     };

@@ -125,7 +125,7 @@ fn a_daemon_is_under_the_lock_of_a_remote_node_as_well() {
     assert_eq!(running.code(), Some(3));
     assert_eq!(far.code(&["x", "--wait", "3s"], "true"), Some(75), "longer than a silent session lasts");
     let mut second = far.start(&["x"], &look_for(daemon));
-    eventually("the second waits", || far.command(&["queue", "x"]).1.matches(", client laptop").count() >= 2);
+    eventually("the second waits", || far.command(&["queue", "x"]).1.matches("laptop (label ").count() >= 2);
     assert_eq!(far.command(&["break", "x", "--yes"]).0, Some(0));
     assert_eq!((second.line().as_str(), second.code()), ("", Some(0)), "nobody else is inside");
     wait_for_end(daemon);
