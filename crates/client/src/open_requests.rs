@@ -90,6 +90,7 @@ impl OpenRequests {
             | ToClient::Pong { .. }
             | ToClient::Queue { .. }
             | ToClient::Status { .. }
+            | ToClient::StatusWithDisk { .. }
             | ToClient::Broken { .. }
             | ToClient::RulesSet { .. }
             | ToClient::Locks { .. }

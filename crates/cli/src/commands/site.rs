@@ -292,6 +292,7 @@ mod tests {
             waiters: 0,
             sessions: 0,
             held: Vec::new(),
+            disk: None,
         };
         let text = configuration(&status, &"new".parse().unwrap(), &"new.example:7401".parse().unwrap());
         file::parse(std::path::Path::new("x"), &text).expect("it is a configuration");

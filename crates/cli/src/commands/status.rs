@@ -52,6 +52,7 @@ fn document(status: &Status) -> Value {
         "leader": status.leader,
         "lease_left_ms": status.lease_left.map(|left| left.micros() / 1000),
         "leaving": status.leaving,
+        "disk": status.disk,
         "view": {
             "epoch": status.view.epoch.number(),
             "rules_version": status.view.rules_version,
@@ -91,6 +92,13 @@ fn print(status: &Status, out: &mut dyn Write) -> anyhow::Result<()> {
     match status.lease_left {
         Some(left) => writeln!(out, "Its lease ends in {} unless it is renewed.", Age(left))?,
         None => writeln!(out, "It has no lease: it is cut off, or the cluster has no leader.")?,
+    }
+    if let Some(why) = &status.disk {
+        let why = Printable(why);
+        writeln!(
+            out,
+            "It cannot write to its disk, and so not vote or lead: {why}. Make room, or replace the disk."
+        )?;
     }
     writeln!(out)?;
     writeln!(out, "View {} of the cluster {}:", status.view.epoch.number(), status.cluster)?;

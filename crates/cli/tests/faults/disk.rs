@@ -92,6 +92,8 @@ fn a_minority_of_full_disks_delays_nobody_and_with_a_majority_no_site_is_exclude
     // cannot vote.
     for full in [leader, second] {
         change_views_until_full(&trial.cluster, healthy, full, &disks[full]);
+        let status = trial.cluster.status(full).unwrap();
+        assert!(status.disk.is_some_and(|why| why.contains("No space left")), "the site says so itself");
         trial.until_all_served();
     }
     let end = now() + TERMS.length.times(20);

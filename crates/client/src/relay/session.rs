@@ -94,6 +94,7 @@ impl RelayedSession {
             | ToClient::RefusedV2 { .. }
             | ToClient::Queue { .. }
             | ToClient::Status { .. }
+            | ToClient::StatusWithDisk { .. }
             | ToClient::Broken { .. }
             | ToClient::RulesSet { .. }
             | ToClient::Locks { .. }

@@ -135,7 +135,8 @@ async fn answer(
         ToNode::Queue { lock, .. } => ToClient::Queue { tag, queue: front.queue(caller, lock).await? },
         ToNode::Status { .. } => {
             let overview = front.overview(caller).await?;
-            ToClient::Status { tag, status: Box::new(convert::status(&overview)) }
+            let status = convert::status(&overview, front.disk_failure());
+            ToClient::Status { tag, status: Box::new(status) }
         }
         ToNode::Break { lock, .. } => {
             let broken = front.break_lock(caller, lock).await?;

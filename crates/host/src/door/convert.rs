@@ -93,7 +93,7 @@ fn length_of(message: &ToClient) -> usize {
 }
 
 /// Converts the site's status.
-pub(super) fn status(overview: &Overview) -> Status {
+pub(super) fn status(overview: &Overview, disk: Option<String>) -> Status {
     let held = |HeldLock { lock, holder }: &HeldLock| HeldEntry {
         lock: lock.clone(),
         who: holder.label.clone(),
@@ -115,5 +115,6 @@ pub(super) fn status(overview: &Overview) -> Status {
         waiters: overview.counts.waiters as u64,
         sessions: overview.counts.sessions as u64,
         held: overview.held.iter().map(held).collect(),
+        disk,
     }
 }

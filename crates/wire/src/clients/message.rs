@@ -166,6 +166,13 @@ pub enum ToClient {
     Queue { tag: Tag, queue: LockQueue },
     /// The state of the site.
     Status { tag: Tag, status: Box<Status> },
+    /// The same in version 4, for a site whose disk fails.
+    StatusWithDisk {
+        tag: Tag,
+        status: Box<Status>,
+        /// What is wrong with the disk.
+        disk: String,
+    },
     /// A lock was taken away.
     Broken {
         tag: Tag,
@@ -225,6 +232,7 @@ numbered! { ToClient {
     17 => Traced { tag, origin, lines, lost },
     18 => Lost { tag, act_by, why },
     19 => Refused { tag, kind, why },
+    20 => StatusWithDisk { tag, status, disk },
 } }
 
 impl ToClient {
@@ -244,6 +252,7 @@ impl ToClient {
             | ToClient::RefusedV2 { tag, .. }
             | ToClient::Queue { tag, .. }
             | ToClient::Status { tag, .. }
+            | ToClient::StatusWithDisk { tag, .. }
             | ToClient::Broken { tag, .. }
             | ToClient::RulesSet { tag, .. }
             | ToClient::Locks { tag, .. }
@@ -290,6 +299,10 @@ pub struct Status {
     pub sessions: u64,
     /// The first hundred locks that its clients hold.
     pub held: Vec<HeldEntry>,
+    /// What is wrong with its disk, if the last write failed. It has a message of its own on the wire, and versions before 4 do not
+    /// have it.
+    #[serde(skip)]
+    pub disk: Option<String>,
 }
 
 /// A lock that a client of the site holds.

@@ -14,7 +14,7 @@ pub const VERSIONS: (u16, u16) = (2, 4);
 /// The first version in which refusals have kinds and losses have reasons.
 const HAS_REASONS: u16 = 3;
 
-/// The first version in which an outage is a kind of refusal.
+/// The first version in which an outage is a kind of refusal, and a status says what is wrong with the disk.
 const HAS_OUTAGES: u16 = 4;
 
 /// The beginning of a version 2 node's refusal of any other version; such a node is asked again in version 2.
@@ -28,8 +28,11 @@ pub fn common_version(theirs: u16) -> Option<u16> {
 
 /// Converts a message to this version; returns `None` if it needs no conversion.
 pub(super) fn to_version(version: u16, message: &ToClient) -> Option<ToClient> {
+    if version >= HAS_OUTAGES {
+        return with_disk(message);
+    }
     if version >= HAS_REASONS {
-        return to_other_kind(version, message);
+        return to_other_kind(message);
     }
     if let ToClient::Lost { tag, act_by, .. } = *message {
         return Some(ToClient::LostV2 { tag, act_by });
@@ -40,11 +43,16 @@ pub(super) fn to_version(version: u16, message: &ToClient) -> Option<ToClient> {
     None
 }
 
-/// Converts a refusal whose kind this version does not know.
-fn to_other_kind(version: u16, message: &ToClient) -> Option<ToClient> {
-    if let ToClient::Refused { tag, kind: RefusalKind::Unavailable, why } = message
-        && version < HAS_OUTAGES
-    {
+/// Converts the status of a site whose disk fails.
+fn with_disk(message: &ToClient) -> Option<ToClient> {
+    let ToClient::Status { tag, status } = message else { return None };
+    let disk = status.disk.clone()?;
+    Some(ToClient::StatusWithDisk { tag: *tag, status: status.clone(), disk })
+}
+
+/// Converts a refusal whose kind version 3 does not know.
+fn to_other_kind(message: &ToClient) -> Option<ToClient> {
+    if let ToClient::Refused { tag, kind: RefusalKind::Unavailable, why } = message {
         return Some(ToClient::Refused { tag: *tag, kind: RefusalKind::Other, why: why.clone() });
     }
     None
@@ -58,13 +66,20 @@ pub(super) fn to_newest(message: ToClient) -> ToClient {
     if let ToClient::RefusedV2 { tag, why } = message {
         return ToClient::Refused { tag, kind: RefusalKind::Other, why };
     }
+    if let ToClient::StatusWithDisk { tag, mut status, disk } = message {
+        status.disk = Some(disk);
+        return ToClient::Status { tag, status };
+    }
     message
 }
 
 #[cfg(test)]
 mod tests {
+    use meshlock_cluster::report::Standing;
     use meshlock_cluster::time::Time;
+    use meshlock_cluster::view::View;
 
+    use super::super::Status;
     use super::*;
 
     #[test]
@@ -86,6 +101,36 @@ mod tests {
         let kind = RefusalKind::Other;
         assert_eq!(to_newest(old), ToClient::Refused { tag: 2, kind, why: "no".to_owned() });
         assert_eq!(to_version(2, &ToClient::Busy(1)), None);
+    }
+
+    #[test]
+    fn a_failing_disk_is_told_from_version_4_on_and_a_status_without_one_has_the_same_bytes_as_before() {
+        let healthy = status(None);
+        assert_eq!((to_version(4, &healthy), to_version(3, &healthy)), (None, None));
+        let failing = status(Some("full"));
+        assert_eq!(to_version(3, &failing), None, "the field is not written");
+        assert_eq!(to_newest(to_version(4, &failing).unwrap()), failing);
+    }
+
+    fn status(disk: Option<&str>) -> ToClient {
+        let status = Status {
+            site: "a".parse().unwrap(),
+            incarnation: 1,
+            cluster: "prod".parse().unwrap(),
+            sites: Vec::new(),
+            view: View::default(),
+            standing: Standing::Open,
+            leader: None,
+            lease_left: None,
+            leaving: false,
+            locks: 0,
+            holders: 0,
+            waiters: 0,
+            sessions: 0,
+            held: Vec::new(),
+            disk: disk.map(str::to_owned),
+        };
+        ToClient::Status { tag: 3, status: Box::new(status) }
     }
 
     #[test]

@@ -64,6 +64,7 @@ fn status() -> Status {
         waiters: 2,
         sessions: 3,
         held: vec![held],
+        disk: None,
     }
 }
 
@@ -144,6 +145,7 @@ fn to_client() -> Vec<(String, ToClient)> {
         ("", ToClient::RefusedV2 { tag: 1, why: "no".to_owned() }),
         ("", ToClient::Queue { tag: 2, queue: queue() }),
         ("", ToClient::Status { tag: 2, status: Box::new(status()) }),
+        ("", ToClient::StatusWithDisk { tag: 2, status: Box::new(status()), disk: "full".to_owned() }),
         ("", ToClient::Broken { tag: 2, cut_off: vec![cut_off()], missing: vec![site("b")] }),
         ("", ToClient::RulesSet { tag: 2, epoch: 4 }),
         ("", ToClient::Locks { tag: 2, sites: vec![site_locks()], missing: vec![] }),
@@ -174,6 +176,10 @@ fn meaning(message: &ToClient, version: u16) -> ToClient {
             ToClient::Refused { tag, kind: RefusalKind::Other, why }
         }
         ToClient::RefusedV2 { tag, why } => ToClient::Refused { tag, kind: RefusalKind::Other, why },
+        ToClient::StatusWithDisk { tag, mut status, disk } => {
+            status.disk = Some(disk);
+            ToClient::Status { tag, status }
+        }
         same => same,
     }
 }
