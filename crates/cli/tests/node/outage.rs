@@ -33,6 +33,21 @@ fn warnings(log: &str) -> Vec<&str> {
 }
 
 #[test]
+fn a_lock_that_a_required_audit_log_cannot_record_is_not_to_be_had_and_nobody_is_said_to_have_it() {
+    let files = Files::new(1, false, "audit = '/dev/full'\naudit_required = true\n");
+    let _site = files.start_all(&["a"]);
+    let socket = files.path("a.sock");
+    // The first line that cannot be written is noticed when it is written.
+    let said = eventually_some("it is refused", || {
+        let refused = output(files.home(), &["run", "jobs", "--try", "--socket", &socket, "--", "true"]);
+        (!refused.status.success()).then_some(refused)
+    });
+    assert_eq!(said.status.code(), Some(69));
+    let said = String::from_utf8(said.stderr).unwrap();
+    assert!(said.contains("audit"), "{said}");
+}
+
+#[test]
 fn without_a_quorum_commands_say_so_and_nothing_takes_effect_later() {
     let (files, mut sites) = three(false, SHORT);
     let (home, a) = (files.home(), files.path("a.sock"));

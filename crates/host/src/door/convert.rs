@@ -26,9 +26,9 @@ pub(super) fn event(tag: Tag, event: &AcquireEvent) -> ToClient {
                 NotGranted::Denied(_) => RefusalKind::Denied,
                 NotGranted::Permits(_) => RefusalKind::Permits,
                 NotGranted::Limit(_) => RefusalKind::TooManyOpen,
-                NotGranted::Unavailable(_) => RefusalKind::Unavailable,
+                NotGranted::Unavailable(_) | NotGranted::Unaudited(_) => RefusalKind::Unavailable,
                 NotGranted::Refused(refusal) => kind_of_refusal(*refusal),
-                NotGranted::Busy | NotGranted::TimedOut | NotGranted::Unaudited(_) => RefusalKind::Other,
+                NotGranted::Busy | NotGranted::TimedOut => RefusalKind::Other,
             };
             ToClient::Refused { tag, kind, why: error.to_string() }
         }

@@ -127,7 +127,9 @@ impl AcquireError {
         let cause = match error {
             NotGranted::Busy => return AcquireError::Busy { lock },
             NotGranted::TimedOut => return AcquireError::TimedOut { lock },
-            NotGranted::Unavailable(_) => return AcquireError::Unavailable { lock, why },
+            NotGranted::Unavailable(_) | NotGranted::Unaudited(_) => {
+                return AcquireError::Unavailable { lock, why };
+            }
             NotGranted::Denied(_) => Refusal::Denied,
             NotGranted::Permits(_)
             | NotGranted::Refused(
@@ -144,8 +146,7 @@ impl AcquireError {
             | NotGranted::Refused(NodeRefusal::TooManyQuestions | NodeRefusal::TooManyWatches) => {
                 Refusal::TooManyOpen
             }
-            NotGranted::Unaudited(_)
-            | NotGranted::Refused(
+            NotGranted::Refused(
                 NodeRefusal::DuplicateRequest | NodeRefusal::UnknownRequest | NodeRefusal::NotHeld,
             ) => Refusal::Other,
         };
