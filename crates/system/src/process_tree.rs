@@ -174,6 +174,7 @@ fn refuse(why: &str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader};
+    use std::os::unix::process::CommandExt;
     use std::process::{Child, Command, Stdio};
 
     use meshlock_testing::{BoundedChild, eventually};
@@ -185,10 +186,11 @@ mod tests {
         ProcessOwner { process: Some(getpid().as_raw_nonzero().get()), user: getuid().as_raw() }
     }
 
-    /// Starts a shell that prints the number of a process it has started, and waits.
+    /// Starts a shell that prints the number of a process it has started, and waits. It leads a process group of its own: the leader of
+    /// this process's group may have ended long ago.
     fn start(script: &str) -> (Child, i32) {
         let mut shell = Command::new("sh");
-        shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        shell.args(["-c", script]).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = shell.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
