@@ -21,6 +21,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let cluster = meshlock::Cluster::local(3)?; // three sites in this process, for tests
+//! cluster.ready().await; // all of them take part
 //!
 //! let guard = cluster[0].lock("orders").await?;
 //! let busy = cluster[1].try_lock("orders").await;
