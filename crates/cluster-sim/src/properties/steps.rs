@@ -69,3 +69,32 @@ impl Steps {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fastrand::Rng;
+
+    use super::*;
+    use crate::settings::rules;
+
+    const SECOND: Moment = Moment(1_000_000);
+
+    #[test]
+    fn too_many_events_in_one_second_are_a_violation() {
+        let mut steps = Steps::new(&SeedSettings::draw(1));
+        assert!((0..MAX_EVENTS).all(|_| steps.on_event(SECOND).is_ok()));
+        assert!(steps.on_event(SECOND).is_err());
+        assert!(steps.on_event(SECOND.after(1_000_000)).is_ok(), "the next second");
+    }
+
+    #[test]
+    fn too_many_views_in_one_second_are_a_violation_also_if_each_changes_the_rules() {
+        let mut steps = Steps::new(&SeedSettings::draw(1));
+        let view = |seed| View { rules: rules(&mut Rng::with_seed(seed), 3), ..View::default() };
+        let (one, other) = (view(1), view(2));
+        assert_ne!(one.rules, other.rules);
+        let most = steps.max_views;
+        assert!((0..most).all(|_| steps.on_view(&one, &other, SECOND).is_ok()));
+        assert!(steps.on_view(&one, &other, SECOND).is_err());
+    }
+}
