@@ -65,6 +65,8 @@ occurrences! {
     HoldersCarried Cluster "holders carried into the next view",
     Joined Cluster "site joined",
     JoinedAgain Cluster "site joined again, in a new incarnation",
+    Detour Cluster "packets between two members went through a third",
+    DetourEnded Cluster "packets went directly again",
     LateNews Cluster "packet of an old connection came after the new connection",
     LeaderElected Cluster "leader elected",
     LeaderLost Cluster "leader lost",

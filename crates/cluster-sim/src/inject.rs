@@ -68,7 +68,7 @@ impl World {
         let founding = Founding::new("elsewhere".parse().expect("a fixed name"), &self.names[from..=from]);
         let epoch = Epoch::new(node.view().epoch.number() + 1).expect("few views are installed here");
         let content = Content::View(View { epoch, ..View::default() });
-        let packet = Packet { cluster: founding.id(), incarnation: Incarnation::new(1), content };
+        let packet = Packet::direct(founding.id(), Incarnation::new(1), content);
         let generation = self.network.generation(from, to);
         self.after(0, Event::Packet { from, to, generation, packet: Box::new(packet) });
     }
@@ -135,7 +135,7 @@ impl World {
         self.reconnect_all();
         for at in 0..self.clients.len() {
             let machine = self.machine_of(at);
-            let owed = !self.machines[machine].left && self.settings.is_untouched(machine);
+            let owed = !self.machines[machine].left && self.settings.is_served(machine);
             self.clients[at].final_turn = if owed { FinalTurn::Owed } else { FinalTurn::Done };
             if self.clients[at].state == ClientState::Resting {
                 self.set_timer(at, 0);
@@ -160,7 +160,7 @@ impl World {
         let nodes = self.machines.iter().map(|machine| machine.node.as_ref()).enumerate();
         let marked = |node: &meshlock_cluster::node::Node| !node.table().is_unmarked();
         nodes
-            .filter(|(machine, node)| self.settings.is_untouched(*machine) && node.is_some_and(marked))
+            .filter(|(machine, node)| self.settings.is_served(*machine) && node.is_some_and(marked))
             .map(|(machine, _)| machine)
             .collect()
     }

@@ -44,6 +44,8 @@ impl World {
             }
             Note::OtherTerms { .. } => self.coverage.record(Occurrence::OtherTerms),
             Note::TooOld(_) => self.coverage.record(Occurrence::TooOld),
+            Note::Detour { .. } => self.coverage.record(Occurrence::Detour),
+            Note::DetourEnded { .. } => self.coverage.record(Occurrence::DetourEnded),
             Note::LeadershipLost(_)
             | Note::LeaseEnded(_)
             | Note::LeaseRegained { .. }

@@ -8,7 +8,7 @@ use super::clock::Clock;
 use super::faults::{self, ClusterFault};
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::links::LinkTimeouts;
-use meshlock_cluster::membership::Pace;
+use meshlock_cluster::membership::{MAX_VOTERS, Pace};
 use meshlock_cluster::names::{LockName, SiteName};
 use meshlock_cluster::node::Config;
 use meshlock_cluster::rules::{Clause, Rules, RulesText};
@@ -122,9 +122,13 @@ impl SeedSettings {
         settings
     }
 
-    /// Returns whether no lasting cut affects this site.
-    pub(super) fn is_untouched(&self, machine: usize) -> bool {
-        self.lasting_cuts.iter().all(|&(from, to)| from != machine && to != machine)
+    /// Returns whether the clients of this site must be served in spite of lasting cuts: none affects it, or there is a
+    /// carrier, a voter that no cut affects. (All cuts are those of one site, so that one carrier serves all.)
+    pub(super) fn is_served(&self, machine: usize) -> bool {
+        let is_untouched = |machine: usize| {
+            self.lasting_cuts.iter().all(|&(from, to)| from != machine && to != machine)
+        };
+        is_untouched(machine) || (0..self.founders.min(MAX_VOTERS)).any(is_untouched)
     }
 
     /// Returns the configuration of one site, at its `start`-th start.

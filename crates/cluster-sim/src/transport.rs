@@ -102,8 +102,8 @@ impl World {
             self.after(200_000, Event::Connect(a, b));
             return Ok(());
         }
-        self.drive(a, Input::Connected(self.names[b].clone()))?;
-        self.drive(b, Input::Connected(self.names[a].clone()))
+        self.drive(a, Input::Connected { site: self.names[b].clone(), carries: true })?;
+        self.drive(b, Input::Connected { site: self.names[a].clone(), carries: true })
     }
 
     pub(super) fn reconnect_all(&mut self) {

@@ -44,6 +44,10 @@ pub enum Mutant {
     LostDiskVotes,
     /// Past incarnations that a view does not list any more may take part again.
     PastForgotten,
+    /// Packets between members that cannot reach each other are not carried by others.
+    NoDetours,
+    /// Packets are believed to come from another site even if a site carries them that does not vote.
+    AnyoneCarries,
     /// A site follows the lease terms of its own configuration.
     OwnTerms,
     /// A lock that is broken is free before the holder's time to stop is over.
@@ -65,7 +69,7 @@ pub enum Mutant {
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 26] = [
+    pub const ALL: [Mutant; 28] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -92,6 +96,8 @@ impl Mutant {
         Mutant::FreedWhileInUse,
         Mutant::CensusWithoutNumbers,
         Mutant::OldNumbersForgotten,
+        Mutant::NoDetours,
+        Mutant::AnyoneCarries,
     ];
 }
 

@@ -380,8 +380,8 @@ impl PacketHandler for SharedNode {
         flush(touched);
     }
 
-    fn on_connected(self: &Arc<Self>, site: &SiteName) {
-        self.step(|_| Input::Connected(site.clone()));
+    fn on_connected(self: &Arc<Self>, site: &SiteName, carries: bool) {
+        self.step(|_| Input::Connected { site: site.clone(), carries });
     }
 
     fn is_member(&self, site: &SiteName) -> bool {

@@ -37,7 +37,7 @@ pub(super) fn input(input: &Input, node: &Node) {
         Input::Call(ClientCall::Release(request)) => {
             tracing::debug!(target: LOCK, %site, request = request.0, "lock released");
         }
-        Input::Call(_) | Input::Time | Input::Connected(_) | Input::Persisted(_) => {}
+        Input::Call(_) | Input::Time | Input::Connected { .. } | Input::Persisted(_) => {}
     }
 }
 
@@ -161,6 +161,8 @@ pub(super) fn note(note: &Note) {
         | Note::QuorumLost(_)
         | Note::QuorumRegained
         | Note::Departed { .. }
+        | Note::Detour { .. }
+        | Note::DetourEnded { .. }
         | Note::DiskIsOld { .. } => trouble(note),
         Note::Granted(_) | Note::GaveUp(_) | Note::Proposed(_) => tracing::debug!(?note),
     }
@@ -187,6 +189,10 @@ fn trouble(note: &Note) {
         }
         Note::QuorumRegained => tracing::warn!("the quorum is regained: there is a leader again"),
         Note::Departed { member, how } => departed(member, *how),
+        Note::Detour { site, via } => {
+            tracing::warn!(%site, %via, "this site cannot reach another one directly: its packets go through a third one");
+        }
+        Note::DetourEnded { site } => tracing::warn!(%site, "this site reaches another one directly again"),
         Note::DiskIsOld { by } => {
             tracing::error!(
                 %by,

@@ -36,7 +36,7 @@ impl Via {
             Input::Call(ClientCall::Release(_) | ClientCall::Cancel(_) | ClientCall::SessionEnded(_)) => {
                 Some(Via::Here)
             }
-            Input::Call(_) | Input::Time | Input::Connected(_) | Input::Persisted(_) => None,
+            Input::Call(_) | Input::Time | Input::Connected { .. } | Input::Persisted(_) => None,
         }
     }
 }

@@ -83,7 +83,7 @@ pub fn drive(models: &[Vec<u8>], seed: u64, cases: usize, mut each: impl FnMut(&
 fn packet_models() -> Vec<Vec<u8>> {
     let cluster = Founding::new("c".parse().expect("a name"), &["a".parse().expect("a name")]).id();
     let contents = [Content::Ping, Content::Pong, Content::Leave];
-    let packet = |content| Packet { cluster, incarnation: Incarnation::new(3), content };
+    let packet = |content| Packet::direct(cluster, Incarnation::new(3), content);
     let locks = [None, Cause::new(7), Cause::new(u64::MAX)].map(lock_packet);
     contents
         .map(packet)

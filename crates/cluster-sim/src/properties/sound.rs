@@ -56,6 +56,8 @@ pub(crate) fn on_note(machine: usize, note: &Note, now: Moment) -> CheckResult {
         | Note::LeaseRegained { .. }
         | Note::QuorumLost(_)
         | Note::QuorumRegained
+        | Note::Detour { .. }
+        | Note::DetourEnded { .. }
         | Note::Departed { .. } => Ok(()),
     }
 }
@@ -97,7 +99,7 @@ mod tests {
             let view = View { members: members.collect(), ..View::default() };
             let founding = Founding::new("here".parse().unwrap(), &["a".parse().unwrap()]);
             let (cluster, incarnation) = (founding.id(), Incarnation::new(1));
-            Packet { cluster, incarnation, content: Content::View(view) }
+            Packet::direct(cluster, incarnation, Content::View(view))
         };
         assert_eq!(travel(members(3), Moment(0)).unwrap(), members(3));
         let violation = travel(members(200_000), Moment(0)).unwrap_err();

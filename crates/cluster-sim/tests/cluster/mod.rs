@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use meshlock_cluster::membership::disk::Disk;
 use meshlock_cluster::names::{LockName, SiteName};
-use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, Input, Node, NodeOutput, Packet};
+use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, Input, Node, NodeOutput, Packet, Route};
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::table::{Acquire, LockEvent, Request, Session, Wait};
 use meshlock_cluster::time::{Span, Time};
@@ -13,6 +14,10 @@ use meshlock_testing::within_steps;
 pub(crate) struct Cluster {
     /// The nodes.
     pub(crate) nodes: Vec<Node>,
+    /// What each of them has written.
+    disks: Vec<Disk>,
+    /// The algorithm and the permits of all locks.
+    clause: Clause,
     /// Answers to clients since the last call of [`Cluster::is_granted`].
     pub(crate) told: Vec<ClientAnswer>,
     /// Packets with the times at which they arrive, the sender and the receiver.
@@ -24,6 +29,10 @@ pub(crate) struct Cluster {
     last: u64,
     /// Changes packets on their way.
     tamper: Option<Tamper>,
+    /// Directions in which no packet arrives: sender, receiver.
+    pub(crate) cuts: BTreeSet<(usize, usize)>,
+    /// Number of packets that a site was asked to carry for another.
+    pub(crate) carried: u64,
     /// The nodes that have left: their processes end at once.
     pub(crate) gone: BTreeSet<usize>,
 }
@@ -33,6 +42,23 @@ type Tamper = Box<dyn FnMut(usize, Packet) -> Vec<Packet>>;
 
 fn name(at: usize) -> SiteName {
     format!("s{at}").parse().expect("a plain name")
+}
+
+/// Starts a node from its disk.
+fn start(
+    at: usize,
+    names: Vec<SiteName>,
+    clause: &Clause,
+    disk: Disk,
+    now: Time,
+) -> (Node, Vec<NodeOutput>) {
+    let mut config = Config::new(name(at), names);
+    config.rules = RulesText { rules: Vec::new(), default: clause.clone() };
+    config.seed = at as u64;
+    let checked = config.check().expect("a sound configuration");
+    let mut out = Vec::new();
+    let node = Node::start(checked, disk, now, &mut out).expect("the disk is of this cluster");
+    (node, out)
 }
 
 impl Cluster {
@@ -46,25 +72,15 @@ impl Cluster {
         let names: Vec<SiteName> = (0..sites).map(name).collect();
         let (mut nodes, mut starts) = (Vec::new(), Vec::new());
         for at in 0..sites {
-            let mut config = Config::new(name(at), names.clone());
-            config.rules = RulesText { rules: Vec::new(), default: clause.clone() };
-            config.seed = at as u64;
-            let mut out = Vec::new();
-            let checked = config.check().expect("a sound configuration");
-            nodes.push(
-                Node::start(
-                    checked,
-                    meshlock_cluster::membership::disk::Disk::default(),
-                    Time::ZERO,
-                    &mut out,
-                )
-                .expect("an empty disk is no other cluster's"),
-            );
+            let (node, out) = start(at, names.clone(), clause, Disk::default(), Time::ZERO);
+            nodes.push(node);
             starts.push(out);
         }
         let (told, wire, out) = (Vec::new(), VecDeque::new(), Vec::new());
         let mut cluster = Cluster {
             nodes,
+            disks: vec![Disk::default(); sites],
+            clause: clause.clone(),
             told,
             wire,
             delay: Span::ZERO,
@@ -72,6 +88,8 @@ impl Cluster {
             out,
             last: 0,
             tamper: None,
+            cuts: BTreeSet::new(),
+            carried: 0,
             gone: BTreeSet::new(),
         };
         for (at, mut out) in starts.into_iter().enumerate() {
@@ -95,6 +113,15 @@ impl Cluster {
         self.tamper = Some(Box::new(tamper));
     }
 
+    /// Ends the process of a node and starts it again with its disk.
+    #[allow(dead_code, reason = "benchmarks do not use it")]
+    pub(crate) fn restart(&mut self, at: usize) {
+        let names = (0..self.nodes.len()).map(name).collect();
+        let (node, mut out) = start(at, names, &self.clause, self.disks[at].clone(), self.now);
+        self.nodes[at] = node;
+        self.perform(at, &mut out);
+    }
+
     /// Gives a node an input at the current time.
     pub(crate) fn input(&mut self, at: usize, input: Input) {
         if self.gone.contains(&at) {
@@ -113,7 +140,10 @@ impl Cluster {
                 NodeOutput::Send { to, packet } => {
                     self.wire.push_back((self.now + self.delay, at, to, packet));
                 }
-                NodeOutput::Persist { token, .. } => written = Some(token),
+                NodeOutput::Persist { token, writes } => {
+                    writes.iter().for_each(|write| self.disks[at].apply(write));
+                    written = Some(token);
+                }
                 NodeOutput::Answer(answer) => {
                     if matches!(answer, ClientAnswer::Left { .. }) {
                         self.gone.insert(at);
@@ -146,6 +176,10 @@ impl Cluster {
             && let Some((_, from, to, packet)) = self.wire.pop_front()
         {
             let to = (0..self.nodes.len()).find(|&at| name(at) == to).expect("a site of the cluster");
+            self.carried += u64::from(matches!(packet.route, Route::To(_)));
+            if self.cuts.contains(&(from, to)) {
+                continue;
+            }
             let arriving = match &mut self.tamper {
                 Some(tamper) => tamper(from, packet),
                 None => vec![packet],

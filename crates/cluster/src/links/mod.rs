@@ -237,6 +237,17 @@ impl<B: Clone> Links<B> {
         self.peers.values().filter(overdue).map(|link| &link.peer)
     }
 
+    /// Returns the sites that have left a message unacknowledged for longer than `patience` and than twice their usual
+    /// round trip.
+    pub(crate) fn stalled(&self, now: Time, patience: Span) -> impl Iterator<Item = &SiteName> {
+        let is_stalled = move |link: &&Link<B>| {
+            let usual = link.round_trip.nearly_all().unwrap_or_default().times(2);
+            let oldest = link.unacknowledged.front();
+            oldest.is_some_and(|oldest| now.since(oldest.since) > patience.max(usual))
+        };
+        self.peers.values().filter(is_stalled).map(|link| &link.peer.site)
+    }
+
     /// Takes the time of a question to a peer and its reply, which travel beside the link.
     pub(crate) fn on_round_trip(&mut self, site: &SiteName, took: Span) {
         if let Some(link) = self.peers.get_mut(site) {

@@ -139,6 +139,7 @@ impl Node {
         self.answered_at.clear();
         self.forget_unheard();
         let view = &self.view;
+        self.detours.on_view(|site| view.member(site).is_some());
         let early = &self.change.censuses;
         self.links.retain(|peer| {
             view.contains(peer) || early.get(&peer.site).is_some_and(|census| census.from == *peer)

@@ -84,7 +84,8 @@ impl Node {
             | Content::Ping
             | Content::Pong
             | Content::Ask { .. }
-            | Content::Reply { .. } => unreachable!("only requests to the leader come here"),
+            | Content::Reply { .. }
+            | Content::Beat { .. } => unreachable!("only requests to the leader come here"),
         }
     }
 

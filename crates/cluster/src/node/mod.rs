@@ -16,6 +16,7 @@
 mod change;
 mod clients;
 mod config;
+mod detour;
 mod leader;
 mod leading;
 mod note;
@@ -51,10 +52,11 @@ use crate::view::View;
 use change::ViewChange;
 pub use clients::{ClientAnswer, ClientCall};
 pub use config::{Checked, Config, ConfigError};
+use detour::Detours;
 use leader::{LeaderTiming, Leadership};
 pub use note::{Departure, Note};
 use outage::{LastHeard, LockInquiry};
-pub use packet::{Content, LinkPayload, Packet};
+pub use packet::{Content, Hearing, LinkPayload, Packet, Route};
 use questions::Questions;
 pub use questions::{Overview, PeerQuestion, PeerReply, QuestionId};
 use registration::VoterRegistration;
@@ -114,6 +116,7 @@ pub struct Node {
     /// Questions who holds a lock, oldest first.
     inquiries: VecDeque<LockInquiry>,
     heard: LastHeard,
+    detours: Detours,
     /// Members that have said that they leave.
     leavers: BTreeSet<Member>,
     /// Since when this site has had no lease, if it had one before.
@@ -184,6 +187,7 @@ impl Node {
             questions: Questions::default(),
             inquiries: VecDeque::new(),
             heard: LastHeard::default(),
+            detours: Detours::default(),
             leavers: BTreeSet::new(),
             lease_lost_at: None,
             has_lost_quorum: false,
@@ -223,7 +227,10 @@ impl Node {
         match input {
             Input::Time => {}
             Input::Packet { from, packet } => self.on_packet(from, packet, out),
-            Input::Connected(site) => self.post(out, |links, now, post| links.on_connected(&site, now, post)),
+            Input::Connected { site, carries } => {
+                self.detours.on_connected(&site, carries);
+                self.post(out, |links, now, post| links.on_connected(&site, now, post));
+            }
             Input::Persisted(token) => self.on_persisted(token, out),
             Input::Call(call) => self.on_call(call, out),
         }
@@ -341,6 +348,7 @@ impl Node {
             self.in_membership(out, |membership, out| membership.on_tick(out));
             self.register(out);
             self.note_quorum(out);
+            self.check_routes(out);
         }
         if self.now >= self.lease.next_renewal() {
             self.hurried = false;

@@ -86,6 +86,10 @@ pub enum Note {
     EpochsExhausted,
     /// This site is configured with other lease terms than the cluster has agreed on, and follows those of the cluster.
     OtherTerms { agreed: Terms, configured: Terms },
+    /// Packets to this member arrive only through another one.
+    Detour { site: SiteName, via: SiteName },
+    /// Packets to this member arrive directly again.
+    DetourEnded { site: SiteName },
     /// A packet of another cluster came, and was ignored: this site or the sender is misconfigured or uses a wrong
     /// address.
     OtherCluster { site: SiteName, cluster: ClusterId },

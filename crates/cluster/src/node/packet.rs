@@ -8,7 +8,6 @@
 
 use meshlock_protocol::Epoch;
 use meshlock_protocol::numbered;
-use serde::{Deserialize, Serialize};
 
 use super::questions::{PeerQuestion, PeerReply, QuestionId};
 use crate::address::Address;
@@ -24,13 +23,49 @@ use crate::view::View;
 
 /// A packet from one node to another, with the cluster and the sender's incarnation. (The connection knows which site
 /// it is.)
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
     pub cluster: ClusterId,
     /// The incarnation of the sender.
     pub incarnation: Incarnation,
+    pub route: Route,
     pub content: Content,
 }
+
+impl Packet {
+    /// Returns a packet that goes directly to its receiver.
+    pub fn direct(cluster: ClusterId, incarnation: Incarnation, content: Content) -> Self {
+        Packet { cluster, incarnation, route: Route::Direct, content }
+    }
+}
+
+/// The way of a packet from its sender to its receiver.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Route {
+    /// Over their own connection.
+    Direct,
+    /// To a carrier, which is to pass it on to this site. Versions 1 and 2 do not have it.
+    To(SiteName),
+    /// From a carrier, for this site. Versions 1 and 2 do not have it.
+    From(SiteName),
+}
+
+/// How a site has heard another one lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Hearing {
+    /// Over their own connection.
+    Directly,
+    /// Only through a carrier.
+    Carried,
+    /// Not at all.
+    Nothing,
+}
+
+numbered! { Hearing {
+    0 => Directly,
+    1 => Carried,
+    2 => Nothing,
+} }
 
 /// The content of a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -112,6 +147,9 @@ pub enum Content {
     Ask { question: QuestionId, ask: PeerQuestion },
     /// The answer to a question.
     Reply { question: QuestionId, reply: PeerReply },
+    /// Between two members that suspect their connection: how the sender hears the receiver. Versions 1 and 2 do not
+    /// have it.
+    Beat { hearing: Hearing },
 }
 
 numbered! { Content {
@@ -131,6 +169,8 @@ numbered! { Content {
     13 => Pong,
     14 => Ask { question, ask },
     15 => Reply { question, reply },
+    // 16 and 17 stand before the content of a carried packet (the crate `wire`).
+    18 => Beat { hearing },
 } }
 
 /// A message on a link. Its [`Frame`] says which view it belongs to.
@@ -191,6 +231,11 @@ impl Content {
         matches!(self, Content::Link { frame: Frame::Data { body: LinkPayload::Permits(_), .. }, .. })
     }
 
+    /// Returns whether the packet's content is a beat.
+    pub fn is_beat(&self) -> bool {
+        matches!(self, Content::Beat { .. })
+    }
+
     /// Returns the name of its kind, for counting.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -216,6 +261,7 @@ impl Content {
             Content::Pong => "pong",
             Content::Ask { .. } => "ask",
             Content::Reply { .. } => "reply",
+            Content::Beat { .. } => "beat",
         }
     }
 }

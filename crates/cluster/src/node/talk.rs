@@ -1,6 +1,6 @@
 //! Sending and receiving packets, and choosing which site to ask.
 
-use super::packet::{Content, LinkPayload, Packet};
+use super::packet::{Content, LinkPayload, Packet, Route};
 use super::{MAX_UNANSWERED, Node, NodeOutput, Note};
 use crate::links::{Links, Outgoing};
 use crate::membership::Implausible;
@@ -23,6 +23,7 @@ impl Node {
         let is_member = self.view.contains(&self.me);
         let Some(leader) = self.ask_whom().filter(|_| is_member || self.leaving.is_none()) else { return };
         self.unanswered = self.unanswered.saturating_add(1);
+        self.on_leader_asked();
         self.send_rules(&leader, out);
         let epoch = self.view.epoch;
         if self.leaving.is_some() {
@@ -51,7 +52,9 @@ impl Node {
             self.answered_at.retain(|_, at| now.since(*at) < lately);
             let reached = self.answered_at.keys().cloned().collect();
             let address = self.config.address.clone();
-            self.send(leader.clone(), Content::Join { epoch, reached, address }, out);
+            let join = Content::Join { epoch, reached, address };
+            self.send(leader.clone(), join.clone(), out);
+            self.join_by_detour(&leader, join, out);
             let mut asked = self.others();
             if leader != self.me.site && !asked.contains(&leader) {
                 asked.push(leader);
@@ -88,8 +91,15 @@ impl Node {
             return out.push(NodeOutput::Note(Note::OtherCluster { site: from, cluster: packet.cluster }));
         }
         self.on_heard(&from);
-        let member = Member { site: from, incarnation: packet.incarnation };
-        self.on_content(member, packet.content, out);
+        self.detours.on_direct(&from, self.now);
+        match packet.route.clone() {
+            Route::Direct => {
+                let member = Member { site: from, incarnation: packet.incarnation };
+                self.on_content(member, packet.content, out);
+            }
+            Route::To(to) => self.carry(from, to, packet, out),
+            Route::From(origin) => self.on_carried(from, origin, packet, out),
+        }
     }
 
     pub(super) fn on_content(&mut self, from: Member, content: Content, out: &mut Vec<NodeOutput>) {
@@ -128,6 +138,7 @@ impl Node {
             Content::Ping => {}
             Content::Ask { question, ask } => self.on_ask(&from, question, &ask, out),
             Content::Reply { question, reply } => self.on_reply(from.site, question, reply, out),
+            Content::Beat { hearing } => self.on_beat(&from, hearing),
             Content::Pong => {
                 self.on_answered(&from.site);
                 if self.view.contains(&from) || self.config.sites.contains(&from.site) {
@@ -168,6 +179,7 @@ impl Node {
     fn on_answered(&mut self, from: &SiteName) {
         if self.assumed_leader() == Some(from) {
             self.unanswered = 0;
+            self.on_leader_answered();
         }
     }
 
@@ -177,6 +189,7 @@ impl Node {
         if !self.votes(&from) || leader.as_ref().is_some_and(|leader| !self.votes(leader)) {
             return Node::misbehaved(from, "a hint from or to a site that does not vote", out);
         }
+        self.on_leader_answered();
         self.leader_hint.take_if(|hint| *hint == from);
         let Some(leader) = leader.filter(|leader| *leader != self.me.site) else { return };
         let news = self.unanswered >= MAX_UNANSWERED || self.leader_hint.as_ref() != Some(&leader);
@@ -207,8 +220,15 @@ impl Node {
         if to == self.me.site {
             return self.on_content(self.me.clone(), content, out);
         }
-        let packet = Packet { cluster: self.cluster, incarnation: self.me.incarnation, content };
-        out.push(NodeOutput::Send { to, packet });
+        if let Some(via) = self.detours.via(&to).cloned() {
+            return self.send_carried(via, to, content, out);
+        }
+        out.push(NodeOutput::Send { to, packet: self.packet(content) });
+    }
+
+    /// Returns a packet of this site that goes directly to its receiver.
+    pub(super) fn packet(&self, content: Content) -> Packet {
+        Packet::direct(self.cluster, self.me.incarnation, content)
     }
 
     pub(super) fn misbehaved(site: SiteName, why: &str, out: &mut Vec<NodeOutput>) {

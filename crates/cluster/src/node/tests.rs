@@ -1,5 +1,6 @@
 //! A single node: what it does before it may send, what it refuses, how it leaves; and random bytes from other sites.
 
+mod detours;
 mod leaving;
 mod questions;
 mod room;
@@ -60,7 +61,7 @@ impl Lone {
 
     /// Receives a packet from an incarnation of another site of this cluster.
     pub(super) fn receive_from(&mut self, from: &str, content: Content) {
-        let packet = Packet { cluster: self.node.cluster, incarnation: Incarnation::new(1), content };
+        let packet = Packet::direct(self.node.cluster, Incarnation::new(1), content);
         self.input(Input::Packet { from: from.parse().unwrap(), packet });
     }
 
@@ -332,6 +333,7 @@ fn mangled_packets_end_not(voter: &str) {
         Content::NotLeader { leader: Some("b".parse().unwrap()) },
         Content::Leave,
         Content::Pong,
+        Content::Beat { hearing: Hearing::Nothing },
         Content::Ask { question, ask: PeerQuestion::Queue("jobs".parse().unwrap()) },
         Content::Ask { question, ask: PeerQuestion::Locks },
         Content::Ask { question, ask: PeerQuestion::Leave(me.clone()) },
@@ -348,16 +350,22 @@ fn mangled_packets_end_not(voter: &str) {
     let (mut read, mut refused) = (0, 0);
     for round in 0..40_000 {
         let content = patterns[round % patterns.len()].clone();
-        let packet = Packet { cluster: lone.node.cluster, incarnation: Incarnation::new(1), content };
-        let mut bytes = postcard::to_stdvec(&packet).unwrap();
+        let mut bytes = postcard::to_stdvec(&(lone.node.cluster, Incarnation::new(1), content)).unwrap();
         for _ in 0..draw.usize(..4) {
             let at = draw.usize(..bytes.len());
             bytes[at] = draw.u8(..);
         }
-        let Ok(packet) = postcard::from_bytes::<Packet>(&bytes) else {
+        let Ok((cluster, incarnation, content)) = postcard::from_bytes(&bytes) else {
             refused += 1;
             continue;
         };
+        let site = ["a", "b", "c"][draw.usize(..3)].parse().unwrap();
+        let route = match draw.usize(..8) {
+            0 => Route::To(site),
+            1 => Route::From(site),
+            _ => Route::Direct,
+        };
+        let packet = Packet { cluster, incarnation, route, content };
         if matches!(packet.content, Content::Raft(_)) {
             continue;
         }

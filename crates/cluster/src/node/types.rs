@@ -18,7 +18,11 @@ pub enum Input {
     /// A packet has come from this site; the connection vouches for the name.
     Packet { from: SiteName, packet: Packet },
     /// There is a new connection to this site.
-    Connected(SiteName),
+    Connected {
+        site: SiteName,
+        /// Whether its program knows packets that are carried by another site.
+        carries: bool,
+    },
     /// The disk has this batch and all before it.
     Persisted(WriteToken),
     /// A client calls.

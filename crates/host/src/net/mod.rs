@@ -24,7 +24,7 @@ pub use introduction::{IntroduceError, learn_of_cluster};
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::Packet;
 use meshlock_tls::Security;
-use meshlock_wire::sites::{Hello, Introduction, Versions};
+use meshlock_wire::sites::{CARRIES_FOR_OTHERS, Hello, Introduction, Versions};
 use peer::Current;
 pub(super) use peer::PeerConnection;
 pub use peer::Traffic;
@@ -49,7 +49,8 @@ pub struct ListenError {
 /// Receives what comes over the network.
 pub(super) trait PacketHandler: Send + Sync + 'static {
     fn on_packets(self: &Arc<Self>, from: &SiteName, packets: Vec<Packet>);
-    fn on_connected(self: &Arc<Self>, site: &SiteName);
+    /// Reacts to a new connection. `carries` says whether the site's program knows packets that a third one carries.
+    fn on_connected(self: &Arc<Self>, site: &SiteName, carries: bool);
     /// Returns whether the site is a member of the installed view.
     fn is_member(&self, site: &SiteName) -> bool;
     fn introduce(&self) -> Introduction;
@@ -251,7 +252,7 @@ impl Net {
         let preferred = dialled == (self.me < hello.from);
         let current = Current { channel, version, preferred, incarnation: hello.incarnation };
         if peer.adopt(current.clone()) {
-            handler.on_connected(&hello.from);
+            handler.on_connected(&hello.from, version >= CARRIES_FOR_OTHERS);
             self.tasks.spawn(talk(peer, current, rest, handler.clone()));
         }
     }

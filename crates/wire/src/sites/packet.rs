@@ -2,11 +2,14 @@
 //!
 //! There are three versions. In version 2 the number of the [cause](meshlock_cluster::cause) for which a lock's message was sent may
 //! follow that message; in version 1 nothing follows. In version 3 the number of permits of each holding follows a piece of a census,
-//! and there are messages about permits. A reader of one version also reads those before; a census without these numbers is one of
-//! an older program.
+//! there are messages about permits and beats, and a packet may be carried by a third site: then [`CARRIED_TO`] or [`CARRIED_FROM`]
+//! and a site's name stand before the content, where the number of its kind is otherwise. A reader of one version also reads those
+//! before; a census without numbers of permits is one of an older program.
 
 use meshlock_cluster::cause::Cause;
-use meshlock_cluster::node::Packet;
+use meshlock_cluster::founding::ClusterId;
+use meshlock_cluster::names::{Incarnation, SiteName};
+use meshlock_cluster::node::{Content, Packet, Route};
 #[cfg(any(test, feature = "fuzz"))]
 use meshlock_protocol::{Epoch, FenceClock};
 
@@ -16,8 +19,17 @@ pub const VERSIONS: (u16, u16) = (1, 3);
 /// The first version that carries causes.
 const CARRIES_CAUSES: u16 = 2;
 
-/// The first version that carries numbers of permits.
+/// The first version that has numbers of permits.
 const CARRIES_PERMITS: u16 = 3;
+
+/// The first version in which a packet may be carried by a third site, and that has beats.
+pub const CARRIES_FOR_OTHERS: u16 = 3;
+
+/// Stands before the name of the site to which a packet is to be carried. No kind of content has this number.
+const CARRIED_TO: u8 = 16;
+
+/// Stands before the name of the site from which a carried packet comes. No kind of content has this number.
+const CARRIED_FROM: u8 = 17;
 
 /// Maximum length of a packet in bytes. The largest are a view of a thousand members and a piece of a census.
 pub(super) const MAX_PACKET_BYTES: usize = 4 << 20;
@@ -38,7 +50,7 @@ pub enum PacketError {
     #[error("the bytes after the census are not its numbers of permits")]
     Permits,
     /// The version that is spoken with the receiver does not have this message.
-    #[error("version {version} has no messages about permits")]
+    #[error("version {version} does not have this kind of packet")]
     NotInVersion { version: u16 },
     /// Bytes follow the packet.
     #[error("{bytes} bytes after the end of a packet")]
@@ -47,7 +59,8 @@ pub enum PacketError {
 
 /// Appends a packet to `bytes` in this version of the format.
 pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
-    let bytes = postcard::to_extend(packet, bytes).expect("a packet is plain data");
+    let bytes = append_route(packet, bytes);
+    let bytes = postcard::to_extend(&packet.content, bytes).expect("a packet is plain data");
     let numbered =
         packet.content.census_piece().filter(|piece| piece.has_permits && version >= CARRIES_PERMITS);
     if let Some(piece) = numbered {
@@ -62,9 +75,35 @@ pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
     }
 }
 
+/// Appends what stands before the content.
+fn append_route(packet: &Packet, bytes: Vec<u8>) -> Vec<u8> {
+    let sender = (&packet.cluster, packet.incarnation);
+    let bytes = postcard::to_extend(&sender, bytes).expect("two numbers are plain data");
+    let (number, site) = match &packet.route {
+        Route::Direct => return bytes,
+        Route::To(site) => (CARRIED_TO, site),
+        Route::From(site) => (CARRIED_FROM, site),
+    };
+    postcard::to_extend(&(number, site), bytes).expect("a name is plain data")
+}
+
+/// Takes what stands before the content.
+fn take_route(bytes: &[u8]) -> Result<(ClusterId, Incarnation, Route, &[u8]), PacketError> {
+    let ((cluster, incarnation), rest) = postcard::take_from_bytes(bytes)?;
+    let route = match rest.first() {
+        Some(&CARRIED_TO) => Route::To,
+        Some(&CARRIED_FROM) => Route::From,
+        Some(_) | None => return Ok((cluster, incarnation, Route::Direct, rest)),
+    };
+    let (site, rest): (SiteName, _) = postcard::take_from_bytes(&rest[1..])?;
+    Ok((cluster, incarnation, route(site), rest))
+}
+
 /// Checks that this version of the format has what the packet says.
 pub(super) fn check_version(packet: &Packet, version: u16) -> Result<(), PacketError> {
-    let is_known = version >= CARRIES_PERMITS || !packet.content.is_about_permits();
+    let needs_carriers = packet.route != Route::Direct || packet.content.is_beat();
+    let is_known = (version >= CARRIES_PERMITS || !packet.content.is_about_permits())
+        && (version >= CARRIES_FOR_OTHERS || !needs_carriers);
     if is_known { Ok(()) } else { Err(PacketError::NotInVersion { version }) }
 }
 
@@ -78,7 +117,9 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
     if bytes.len() > MAX_PACKET_BYTES {
         return Err(PacketError::TooLong { bytes: bytes.len() });
     }
-    let (mut packet, mut rest): (Packet, _) = postcard::take_from_bytes(bytes)?;
+    let (cluster, incarnation, route, rest) = take_route(bytes)?;
+    let (content, mut rest): (Content, _) = postcard::take_from_bytes(rest)?;
+    let mut packet = Packet { cluster, incarnation, route, content };
     if version >= CARRIES_CAUSES
         && !rest.is_empty()
         && let Some(message) = packet.content.lock_message_mut()
@@ -146,20 +187,17 @@ pub(crate) fn permit_packets() -> [Packet; 2] {
 fn link_packet(body: meshlock_cluster::node::LinkPayload) -> Packet {
     use meshlock_cluster::founding::Founding;
     use meshlock_cluster::links::Frame;
-    use meshlock_cluster::names::Incarnation;
-    use meshlock_cluster::node::Content;
 
     let frame = Frame::Data { number: 1, ack: 0, epoch: Epoch::default(), body };
     let content = Content::Link { to: Incarnation::new(2), frame };
     let cluster = Founding::new("x".parse().expect("a name"), &[]).id();
-    Packet { cluster, incarnation: Incarnation::new(3), content }
+    Packet::direct(cluster, Incarnation::new(3), content)
 }
 
 #[cfg(test)]
 mod tests {
     use meshlock_cluster::founding::Founding;
-    use meshlock_cluster::names::Incarnation;
-    use meshlock_cluster::node::{Content, LinkPayload};
+    use meshlock_cluster::node::{Hearing, LinkPayload};
     use meshlock_cluster::table::{CensusPiece, Holding, PermitMessage, PermitsOf};
 
     use super::*;
@@ -167,7 +205,7 @@ mod tests {
     #[test]
     fn a_packet_is_read_as_it_was_written_and_nothing_else_is() {
         let cluster = Founding::new("x".parse().unwrap(), &[]).id();
-        let packet = Packet { cluster, incarnation: Incarnation::new(3), content: Content::Ping };
+        let packet = Packet::direct(cluster, Incarnation::new(3), Content::Ping);
         let mut bytes = encode_packet(&packet, 2);
         assert_eq!(decode_packet(&bytes, 2), Ok(packet));
         bytes.push(0);
@@ -234,5 +272,30 @@ mod tests {
         let bytes = encode_packet(&want, 3);
         assert_eq!(decode_packet(&bytes, 3), Ok(want));
         assert_eq!(decode_packet(&bytes, 2), Err(PacketError::NotInVersion { version: 2 }));
+    }
+
+    #[test]
+    fn version_three_carries_packets_for_other_sites_and_version_two_does_not() {
+        let site: SiteName = "far".parse().unwrap();
+        for route in [Route::To(site.clone()), Route::From(site)] {
+            let carried = Packet { route, ..lock_packet(Cause::new(7)) };
+            let bytes = encode_packet(&carried, 3);
+            assert_eq!(decode_packet(&bytes, 3), Ok(carried));
+            assert_eq!(decode_packet(&bytes, 2), Err(PacketError::NotInVersion { version: 2 }));
+        }
+        let beat = Packet { content: Content::Beat { hearing: Hearing::Carried }, ..lock_packet(None) };
+        assert_eq!(decode_packet(&encode_packet(&beat, 3), 3), Ok(beat.clone()));
+        assert_eq!(check_version(&beat, 2), Err(PacketError::NotInVersion { version: 2 }));
+    }
+
+    #[test]
+    fn a_carried_packet_within_a_carried_packet_and_a_site_without_a_name_are_refused() {
+        let carried = Packet { route: Route::To("far".parse().unwrap()), ..lock_packet(None) };
+        let bytes = encode_packet(&carried, 3);
+        let at = bytes.windows(5).position(|five| five == [CARRIED_TO, 3, b'f', b'a', b'r']).unwrap();
+        let twice = [&bytes[..at + 5], &bytes[at..]].concat();
+        assert!(matches!(decode_packet(&twice, 3), Err(PacketError::Malformed(_))));
+        let nameless = [&bytes[..=at], &[0], &bytes[at + 5..]].concat();
+        assert!(matches!(decode_packet(&nameless, 3), Err(PacketError::Malformed(_))));
     }
 }

@@ -6,7 +6,9 @@ use meshlock_cluster::links::Frame;
 use meshlock_cluster::membership::disk::{LogEntry, Saved};
 use meshlock_cluster::membership::message::{RaftKind, RaftMessage};
 use meshlock_cluster::names::Incarnation;
-use meshlock_cluster::node::{Content, LinkPayload, Packet, PeerQuestion, PeerReply, QuestionId, Standing};
+use meshlock_cluster::node::{
+    Content, Hearing, LinkPayload, Packet, PeerQuestion, PeerReply, QuestionId, Route, Standing,
+};
 use meshlock_cluster::table::{CensusPiece, Holding, LockMessage, Machinery, PermitMessage, PermitsOf};
 use meshlock_cluster::time::Span;
 use meshlock_protocol::algorithms::central;
@@ -27,7 +29,7 @@ use super::{MESSAGE_ADVICE, Sample, compare, covers, label};
 type Named = (String, Content);
 
 fn packet(content: Content) -> Packet {
-    Packet { cluster: cluster(), incarnation: Incarnation::new(7), content }
+    Packet::direct(cluster(), Incarnation::new(7), content)
 }
 
 fn data(body: LinkPayload) -> Frame<LinkPayload> {
@@ -221,10 +223,13 @@ fn contents() -> Vec<Named> {
         ("", Content::Pong),
         ("", Content::Ask { question, ask: PeerQuestion::Locks }),
         ("", Content::Reply { question, reply: PeerReply::Leaves(false) }),
+        ("", Content::Beat { hearing: Hearing::Directly }),
     ];
     let contents = contents.map(|(more, content)| (format!("{}{more}", label("Content", &content)), content));
     let raft = KINDS.map(|kind| (label("Kind", &kind), raft(kind)));
-    contents.into_iter().chain(links()).chain(raft).chain(questions()).collect()
+    let hearing = [Hearing::Directly, Hearing::Carried, Hearing::Nothing]
+        .map(|hearing| (label("Hearing", &hearing), Content::Beat { hearing }));
+    contents.into_iter().chain(links()).chain(raft).chain(questions()).chain(hearing).collect()
 }
 
 /// What a packet of this version says: only from version 2 on it carries a cause, and from version 3 on numbers of permits.
@@ -254,19 +259,26 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
     covers::<PermitMessage>("PermitMessage", of_permits);
     covers::<Frame<LinkPayload>>("Frame", names());
     covers::<RaftKind>("Kind", names());
+    covers::<Hearing>("Hearing", names());
     covers::<PeerQuestion>("Ask", names());
     covers::<PeerReply>("Reply", names());
     covers::<Standing>("Standing", names());
     covers::<Machinery>("Machinery", names());
     let mut samples = around();
     for version in VERSIONS.0..=VERSIONS.1 {
-        let known = contents.iter().filter(|(_, content)| version >= 3 || !content.is_about_permits());
+        let known = contents.iter().filter(|(_, content)| version >= 3 || !content.is_about_permits() && !content.is_beat());
         samples.extend(known.map(|(name, content)| {
             let bytes = encode_packet(&packet(content.clone()), version);
             let decode = move |bytes: &[u8]| decode_packet(bytes, version);
             Sample::new(format!("{name} in version {version}"), bytes, meaning(content, version), decode)
         }));
     }
+    let (to, from) = (Route::To(site("far")), Route::From(site("far")));
+    samples.extend([("To", to), ("From", from)].map(|(name, route)| {
+        let carried = Packet { route, ..packet(on_link(data(lock_message(Cause::new(300))))) };
+        let decode = |bytes: &[u8]| decode_packet(bytes, 3);
+        Sample::new(format!("Route::{name} in version 3"), encode_packet(&carried, 3), carried, decode)
+    }));
     compare("sites.txt", MESSAGE_ADVICE, &samples);
 }
 

@@ -17,7 +17,7 @@ fn a_packet_of_another_cluster_is_noted_and_not_looked_at() {
     let cluster = Founding::new("elsewhere".parse().unwrap(), std::slice::from_ref(&site)).id();
     let (incarnation, content) = (Incarnation::new(1), Content::View(view));
     lone.sent.clear();
-    lone.input(Input::Packet { from: site.clone(), packet: Packet { cluster, incarnation, content } });
+    lone.input(Input::Packet { from: site.clone(), packet: Packet::direct(cluster, incarnation, content) });
     assert_eq!(lone.notes, [Note::OtherCluster { site, cluster }]);
     assert_eq!((lone.node.view(), &lone.sent), (&View::default(), &Vec::new()));
 }

@@ -19,7 +19,7 @@ fn beside_b() -> Lone {
 }
 
 fn from_b(lone: &mut Lone, content: Content) {
-    let packet = Packet { cluster: lone.node.cluster, incarnation: Incarnation::new(1), content };
+    let packet = Packet::direct(lone.node.cluster, Incarnation::new(1), content);
     lone.input(Input::Packet { from: "b".parse().unwrap(), packet });
 }
 
@@ -138,7 +138,7 @@ fn a_site_outside_the_view_gets_no_answer_and_breaks_no_lock() {
         PeerQuestion::Leave(lone.node.me().clone()),
     ] {
         let content = Content::Ask { question, ask };
-        let packet = Packet { cluster: lone.node.cluster, incarnation: Incarnation::new(1), content };
+        let packet = Packet::direct(lone.node.cluster, Incarnation::new(1), content);
         lone.input(Input::Packet { from: "z".parse().unwrap(), packet });
     }
     assert_eq!(lone.sent, []);

@@ -47,7 +47,7 @@ impl Three {
         while let Some(from) = self.nodes.iter().position(|lone| !lone.sent.is_empty()) {
             let (to, content) = self.nodes[from].sent.remove(0);
             let Lone { node, .. } = &self.nodes[from];
-            let packet = Packet { cluster: node.cluster, incarnation: node.me.incarnation, content };
+            let packet = Packet::direct(node.cluster, node.me.incarnation, content);
             let (site, to) =
                 (node.me.site.clone(), NAMES.iter().position(|name| *name == to.as_str()).unwrap());
             self.nodes[to].input(Input::Packet { from: site, packet });
