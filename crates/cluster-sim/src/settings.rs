@@ -125,9 +125,8 @@ impl SeedSettings {
     /// Returns whether the clients of this site must be served in spite of lasting cuts: none affects it, or there is a
     /// carrier, a voter that no cut affects. (All cuts are those of one site, so that one carrier serves all.)
     pub(super) fn is_served(&self, machine: usize) -> bool {
-        let is_untouched = |machine: usize| {
-            self.lasting_cuts.iter().all(|&(from, to)| from != machine && to != machine)
-        };
+        let is_untouched =
+            |machine: usize| self.lasting_cuts.iter().all(|&(from, to)| from != machine && to != machine);
         is_untouched(machine) || (0..self.founders.min(MAX_VOTERS)).any(is_untouched)
     }
 

@@ -28,8 +28,7 @@ fn hold(cluster: &mut Cluster, at: usize) -> Request {
 }
 
 fn is_lost(cluster: &Cluster) -> bool {
-    let lost =
-        |answer: &ClientAnswer| matches!(answer, ClientAnswer::Lock(LockEvent::Lost { .. }));
+    let lost = |answer: &ClientAnswer| matches!(answer, ClientAnswer::Lock(LockEvent::Lost { .. }));
     cluster.told.iter().any(lost)
 }
 

@@ -138,8 +138,8 @@ impl Node {
         self.change.censuses.retain(|_, census| census.epoch >= epoch);
         self.answered_at.clear();
         self.forget_unheard();
+        self.detours.on_view();
         let view = &self.view;
-        self.detours.on_view(|site| view.member(site).is_some());
         let early = &self.change.censuses;
         self.links.retain(|peer| {
             view.contains(peer) || early.get(&peer.site).is_some_and(|census| census.from == *peer)

@@ -1,50 +1,56 @@
-//! Detours: packets between two members that cannot reach each other go through a third one that both reach.
+//! Detours: packets between two sites that cannot reach each other go through a third one that both reach.
 //!
 //! ```text
 //!   a ──✗── b          a ──To(b)──▶ c ──From(a)──▶ b
 //! ```
 //!
-//! **When.** While everything is well no packet is added. A member *suspects* its connection to a peer when messages on
-//! their link are not acknowledged for [`MIN_PATIENCE`] or twice the usual round trip, when the leader does not answer
-//! its renewals for that long, or when a packet of the peer comes by a detour. It then sends everything for the peer
-//! through a *carrier*, and [`Beat`](Content::Beat)s both ways, directly and through the carrier. Each beat says how the
-//! sender hears the receiver: directly, by a detour, or not at all. So each of them learns whether its own packets arrive,
-//! also where only one direction is cut:
+//! While everything is well, nothing here adds a packet. A site *suspects* its connection to a peer when messages on their
+//! link are not acknowledged for [`MIN_PATIENCE`] or twice the usual round trip, when the leader does not answer for
+//! that long, or when, asking to join, it gets no answer from a member. Then the two send each other
+//! [`Beat`](Content::Beat)s, directly and through every *carrier*. Each beat says how its sender hears its receiver, so each
+//! of them learns how its own packets arrive, also where only one direction is cut:
 //!
-//! | the peer hears this site | then |
+//! | the peer hears this site | packets to it go |
 //! |---|---|
-//! | directly | the detour ends, unless messages still wait |
-//! | by a detour | it stays |
-//! | not at all | the next carrier is tried, every [`WINDOW`] beats |
+//! | directly | directly |
+//! | only through c | through c |
+//! | not at all, or the peer is silent | directly |
+//!
+//! ```text
+//!   a ──beat──✗ b        a ──beat──▶ c ──beat──▶ b        b hears a through c, and says so the same way
+//! ```
 //!
 //! Whenever the way changes, what is not acknowledged is sent again, because some of it may have been lost.
-//!
-//! A site that asks to join has no links yet. Where members or the leader do not answer it, it asks them through a
-//! carrier as well, and their answers take the same way.
 //!
 //! **Trust.** Only voters carry, and only their packets are believed to come from another site. A voter can already
 //! decide on every view as the leader, so this gives it no power that it did not have.
 //!
-//! **Bounds.** A carrier keeps nothing: it passes a packet on as soon as it comes, directly and once, for a sender or to
-//! a receiver that is a member of its view. A packet is carried by one site only, so that no packet goes in circles.
+//! **Bounds.** A carrier keeps nothing: it passes a packet on as soon as it comes, directly and once, if the sender or
+//! the receiver is a member or votes. A packet is carried by one site only, so that none goes in circles. At most
+//! [`MAX_SUSPECTS`] peers are suspected at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::packet::{Content, Hearing, Packet, Route};
 use super::{Node, NodeOutput, Note};
-use crate::links::Links;
 use crate::mutant::{self, Mutant};
-use crate::names::{Member, SiteName};
+use crate::names::{Incarnation, Member, SiteName};
 use crate::time::{Span, Time};
 
 /// How long a peer always has to answer before its connection is suspected.
 const MIN_PATIENCE: Span = Span::from_millis(250);
 
 /// A beat is sent every this many ticks.
-const BEAT_TICKS: u32 = 3;
+const BEAT_TICKS: u64 = 3;
 
 /// A peer is heard as long as one of this many beats arrives.
-const WINDOW: u32 = 3;
+const WINDOW: u64 = 3;
+
+/// For this many windows a peer is remembered that is not suspected any more: carried beats may come late.
+const LINGER: u64 = 16;
+
+/// Maximum number of peers that are suspected at a time.
+const MAX_SUSPECTS: usize = 256;
 
 /// The peers that cannot be reached directly, or are suspected of it: mostly none.
 #[derive(Debug, Default)]
@@ -52,61 +58,66 @@ pub(super) struct Detours {
     suspects: BTreeMap<SiteName, Suspect>,
     /// Sites whose program is too old to carry packets, or to receive carried ones.
     too_old: BTreeSet<SiteName>,
-    /// Ticks since the last beats.
-    ticks: u32,
-    /// Whether the members of this view were pinged, while this site asks to join.
-    has_pinged: bool,
-    /// How many carriers were tried to ask the leader.
-    tried_carriers: usize,
-    /// The site that is not a member whose carried packet is being handled, and its carrier, by which the answers go.
-    answering: Option<(SiteName, SiteName)>,
     /// Since when requests to the leader have gone without an answer.
     unanswered_since: Option<Time>,
+    /// Since when this site, which asks to join, has waited for answers of the members of this view.
+    pinged_since: Option<Time>,
 }
 
 /// A peer whose connection is suspected.
 #[derive(Debug, Default)]
 struct Suspect {
-    detour: Option<Detour>,
-    /// Until when beats are sent to it.
-    beats_until: Time,
-    /// How it hears this site, and when it said so.
-    told: Option<(Hearing, Time)>,
-    heard_directly: Option<Time>,
-    heard_carried: Option<Time>,
-}
-
-#[derive(Debug)]
-struct Detour {
-    via: SiteName,
-    since: Time,
-    /// Whether the log says that it is used.
+    /// The carrier of packets to it, if they do not go directly, and since when.
+    via: Option<(SiteName, Time)>,
+    /// Whether the log says that there is a detour.
     is_noted: bool,
+    /// Until when beats are sent to it, and when the next one is due.
+    beats_until: Time,
+    next_beat: Time,
+    /// The incarnation whose beats were heard.
+    incarnation: Option<Incarnation>,
+    /// When its last beat came.
+    told_at: Option<Time>,
+    /// When the newest of its beats was sent, by its clock.
+    newest: Time,
+    /// When the last beat that came directly was sent, by the peer's clock.
+    direct: Option<Time>,
+    /// The carrier of the last beat that was carried, and when that was sent, by the peer's clock.
+    carried: Option<(SiteName, Time)>,
 }
 
 impl Suspect {
-    /// Returns how this site has heard the peer since `from`.
-    fn hearing(&self, from: Time) -> Hearing {
-        let lately = |at: Option<Time>| at.is_some_and(|at| at >= from);
-        match (lately(self.heard_directly), lately(self.heard_carried)) {
-            (true, _) => Hearing::Directly,
-            (false, true) => Hearing::Carried,
-            (false, false) => Hearing::Nothing,
+    /// Notes a beat. Carried ones may arrive late, so what counts is when each was sent.
+    fn on_beat(&mut self, incarnation: Incarnation, carrier: Option<SiteName>, sent: Time, now: Time) {
+        if self.incarnation.replace(incarnation) != Some(incarnation) {
+            (self.direct, self.carried, self.newest) = (None, None, Time::ZERO);
+        }
+        self.told_at = Some(now);
+        match carrier {
+            None => self.direct = self.direct.max(Some(sent)),
+            Some(carrier) if self.carried.as_ref().is_none_or(|(_, last)| *last < sent) => {
+                self.carried = Some((carrier, sent));
+            }
+            Some(_) => {}
         }
     }
 
-    /// Returns what the peer has said since `from` about how it hears this site.
-    fn told_since(&self, from: Time) -> Option<Hearing> {
-        self.told.filter(|(_, at)| *at >= from).map(|(hearing, _)| hearing)
+    /// Returns how the peer is heard: directly unless the last `missing` of its beats came only through a carrier.
+    fn hearing(&self, missing: Span) -> Hearing {
+        match (&self.direct, &self.carried) {
+            _ if self.told_at.is_none() => Hearing::Nothing,
+            (Some(direct), Some((_, carried))) if carried.since(*direct) <= missing => Hearing::Directly,
+            (_, Some((carrier, _))) => Hearing::Through(carrier.clone()),
+            (Some(_), None) => Hearing::Directly,
+            (None, None) => Hearing::Nothing,
+        }
     }
 }
 
 impl Detours {
     /// Returns the carrier for packets to this site, if they do not go directly.
     pub(super) fn via(&self, to: &SiteName) -> Option<&SiteName> {
-        let answering = self.answering.as_ref().filter(|(origin, _)| origin == to);
-        let detour = || self.suspects.get(to)?.detour.as_ref().map(|detour| &detour.via);
-        answering.map(|(_, carrier)| carrier).or_else(detour)
+        self.suspects.get(to)?.via.as_ref().map(|(carrier, _)| carrier)
     }
 
     /// Returns whether the connection to this site is suspected.
@@ -115,7 +126,7 @@ impl Detours {
         self.suspects.contains_key(site)
     }
 
-    /// Notes the version of a site's program: whether it knows carried packets.
+    /// Notes whether a site's program knows carried packets.
     pub(super) fn on_connected(&mut self, site: &SiteName, carries: bool) {
         if carries {
             self.too_old.remove(site);
@@ -125,31 +136,34 @@ impl Detours {
         }
     }
 
-    /// Notes that a packet has come directly from a site.
-    pub(super) fn on_direct(&mut self, from: &SiteName, now: Time) {
-        if let Some(suspect) = self.suspects.get_mut(from) {
-            suspect.heard_directly = Some(now);
-        }
-    }
-
-    /// Reacts to a new view: forgets all sites for which `is_member` returns false.
-    pub(super) fn on_view(&mut self, is_member: impl Fn(&SiteName) -> bool) {
-        self.suspects.retain(|site, _| is_member(site));
-        self.has_pinged = false;
-    }
-}
-
-impl Node {
     /// Notes a request to the leader. Its answer is waited for from the first one on that was not answered.
-    pub(super) fn on_leader_asked(&mut self) {
-        self.detours.unanswered_since.get_or_insert(self.now);
+    pub(super) fn on_leader_asked(&mut self, now: Time) {
+        self.unanswered_since.get_or_insert(now);
     }
 
     /// Notes an answer of the leader, or that it is not the one that was asked.
     pub(super) fn on_leader_answered(&mut self) {
-        self.detours.unanswered_since = None;
+        self.unanswered_since = None;
     }
 
+    /// Notes that this site, which asks to join, has pinged the members of its view.
+    pub(super) fn on_pinged(&mut self, now: Time) {
+        self.pinged_since.get_or_insert(now);
+    }
+
+    /// Notes that a view was installed.
+    pub(super) fn on_view(&mut self) {
+        self.pinged_since = None;
+    }
+
+    /// Returns the suspect of this name, a new one if there is room.
+    fn suspect(&mut self, site: &SiteName) -> Option<&mut Suspect> {
+        let is_allowed = self.suspects.len() < MAX_SUSPECTS || self.suspects.contains_key(site);
+        (is_allowed && !self.too_old.contains(site)).then(|| self.suspects.entry(site.clone()).or_default())
+    }
+}
+
+impl Node {
     /// Sends a packet through a carrier.
     pub(super) fn send_carried(
         &self,
@@ -170,9 +184,8 @@ impl Node {
         if to == self.me.site || to == from {
             return Node::misbehaved(from, "asks this site to carry a packet to one of the two", out);
         }
-        let is_member = |site: &SiteName| self.view.member(site).is_some();
-        // A sender may know a newer view than this site. It tries another carrier.
-        if (is_member(&from) || is_member(&to)) && !self.detours.too_old.contains(&to) && self.may_send {
+        let is_known = |site: &SiteName| self.view.member(site).is_some() || self.votes(site);
+        if (is_known(&from) || is_known(&to)) && !self.detours.too_old.contains(&to) && self.may_send {
             let packet = Packet { route: Route::From(from), ..packet };
             out.push(NodeOutput::Send { to, packet });
         }
@@ -186,212 +199,163 @@ impl Node {
         packet: Packet,
         out: &mut Vec<NodeOutput>,
     ) {
-        let carries = self.votes(&carrier) || mutant::is_on(Mutant::AnyoneCarries);
-        if !carries || origin == self.me.site || origin == carrier {
+        let may_carry = self.votes(&carrier) || mutant::is_on(Mutant::AnyoneCarries);
+        if !may_carry || origin == self.me.site || origin == carrier {
             return Node::misbehaved(carrier, "carries a packet that it may not carry", out);
         }
-        self.on_heard_through_another(&origin);
+        self.on_heard(&origin);
         let from = Member { site: origin, incarnation: packet.incarnation };
-        if self.view.contains(&from) {
-            self.on_carried_member(&carrier, &from.site, out);
-        } else {
-            // A site that asks to join: the answers take the same way.
-            self.detours.answering = Some((from.site.clone(), carrier));
+        if let Content::Beat { sent, hearing } = packet.content {
+            return self.on_beat(from, Some(carrier), sent, hearing, out);
         }
         self.on_content(from, packet.content, out);
-        self.detours.answering = None;
     }
 
-    /// Notes that a member's packet came by a detour. If nothing comes from it directly, then probably nothing goes to it
-    /// directly either, and the answers take the same way.
-    fn on_carried_member(&mut self, carrier: &SiteName, origin: &SiteName, out: &mut Vec<NodeOutput>) {
-        let (now, since) = (self.now, self.now.before(self.config.tick.times(u64::from(BEAT_TICKS) + 1)));
-        let suspect = self.detours.suspects.entry(origin.clone()).or_default();
-        suspect.heard_carried = Some(now);
-        let is_heard = suspect.hearing(since) == Hearing::Directly;
-        if suspect.detour.is_none() && !is_heard && suspect.told_since(since) != Some(Hearing::Directly) {
-            self.take_detour(origin.clone(), carrier.clone(), out);
+    /// Returns whether a later incarnation of this site is a member.
+    fn is_outdated(&self, member: &Member) -> bool {
+        self.view.member(&member.site).is_some_and(|current| current.incarnation > member.incarnation)
+    }
+
+    /// Handles a beat, which says how its sender hears this site.
+    pub(super) fn on_beat(
+        &mut self,
+        from: Member,
+        carrier: Option<SiteName>,
+        sent: Time,
+        hearing: Hearing,
+        out: &mut Vec<NodeOutput>,
+    ) {
+        let (now, window) = (self.now, self.beat_window());
+        if self.is_outdated(&from) || mutant::is_on(Mutant::NoDetours) {
+            return;
+        }
+        let is_direct = hearing == Hearing::Directly;
+        let via = match hearing {
+            Hearing::Through(carrier) if self.votes(&carrier) && carrier != from.site => Some(carrier),
+            Hearing::Through(_) | Hearing::Directly | Hearing::Nothing => None,
+        };
+        if via.as_ref() == Some(&self.me.site) {
+            return Node::misbehaved(from.site, "hears this site through this site", out);
+        }
+        // Whoever asks to join has reached a member as soon as each hears the other.
+        if via.is_some() || is_direct {
+            self.on_reached(from.clone());
+        }
+        let missing = self.missing_beats();
+        let Some(suspect) = self.detours.suspect(&from.site) else { return };
+        let is_first = suspect.told_at.is_none();
+        suspect.on_beat(from.incarnation, carrier, sent, now);
+        // When both hear each other directly there is nothing left to say.
+        if !is_direct || suspect.hearing(missing) != Hearing::Directly {
+            suspect.beats_until = now + window;
+        }
+        // What came late does not say how it is now.
+        if suspect.newest <= sent {
+            suspect.newest = sent;
+            self.take_way(&from.site, via, out);
+        }
+        if is_first {
+            self.send_beat(&from.site, out);
         }
     }
 
-    /// Handles what a member says about how it hears this site.
-    pub(super) fn on_beat(&mut self, from: &Member, hearing: Hearing) {
-        if self.view.contains(from) {
-            let until = self.now + self.beat_window();
-            let suspect = self.detours.suspects.entry(from.site.clone()).or_default();
-            suspect.told = Some((hearing, self.now));
-            suspect.beats_until = until;
+    /// Sends packets to a suspect this way from now on.
+    fn take_way(&mut self, site: &SiteName, via: Option<SiteName>, out: &mut Vec<NodeOutput>) {
+        let now = self.now;
+        let Some(suspect) = self.detours.suspects.get_mut(site) else { return };
+        if suspect.via.as_ref().map(|(carrier, _)| carrier) == via.as_ref() {
+            return;
         }
+        suspect.via = via.map(|carrier| (carrier, now));
+        if suspect.via.is_none() && std::mem::take(&mut suspect.is_noted) {
+            out.push(NodeOutput::Note(Note::DetourEnded { site: site.clone() }));
+        }
+        self.post(out, |links, now, post| links.on_connected(site, now, post));
+    }
+
+    /// Returns how much later a carried beat was sent than the last direct one if one or more are missing.
+    fn missing_beats(&self) -> Span {
+        self.config.tick.times(BEAT_TICKS + 1)
     }
 
     /// Returns for how long one beat counts.
     fn beat_window(&self) -> Span {
-        self.config.tick.times(u64::from(BEAT_TICKS * WINDOW))
+        self.config.tick.times(BEAT_TICKS * WINDOW)
     }
 
-    /// Does what is due at a tick: looks for peers that do not answer, chooses carriers and sends beats.
+    /// Does what is due at a tick: looks for peers that do not answer, and sends beats.
     pub(super) fn check_routes(&mut self, out: &mut Vec<NodeOutput>) {
-        if !self.may_send || !self.view.contains(&self.me) || mutant::is_on(Mutant::NoDetours) {
+        if !self.may_send || mutant::is_on(Mutant::NoDetours) {
             return;
         }
-        let stalled = self.stalled_peers();
-        for site in &stalled {
-            self.detours.suspects.entry(site.clone()).or_default();
+        let (now, window) = (self.now, self.beat_window());
+        for site in self.stalled_peers() {
+            if let Some(suspect) = self.detours.suspect(&site) {
+                suspect.beats_until = now + window;
+            }
         }
         if self.detours.suspects.is_empty() {
             return;
         }
         let suspects: Vec<SiteName> = self.detours.suspects.keys().cloned().collect();
         for site in suspects {
-            self.check_route(&site, stalled.contains(&site), out);
-        }
-        self.detours.ticks += 1;
-        if self.detours.ticks >= BEAT_TICKS {
-            self.detours.ticks = 0;
-            self.send_beats(out);
+            self.check_route(&site, out);
         }
     }
 
-    /// Returns the members that have not answered for longer than they usually take.
+    /// Returns the sites that have not answered for longer than they usually take.
     fn stalled_peers(&self) -> BTreeSet<SiteName> {
         let mut stalled: BTreeSet<SiteName> = self.links.stalled(self.now, MIN_PATIENCE).cloned().collect();
         let patience = self.links.slowest_round_trip().unwrap_or_default().times(2).max(MIN_PATIENCE);
-        let unanswered = self.detours.unanswered_since.filter(|since| self.now.since(*since) > patience);
-        stalled.extend(unanswered.and(self.assumed_leader()).cloned());
-        let (view, too_old) = (&self.view, &self.detours.too_old);
-        stalled.retain(|site| {
-            *site != self.me.site && view.member(site).is_some() && !too_old.contains(site)
-        });
+        let is_long = |since: &Time| self.now.since(*since) > patience;
+        if self.detours.unanswered_since.as_ref().is_some_and(is_long) {
+            stalled.extend(self.assumed_leader().cloned());
+        }
+        if !self.view.contains(&self.me) && self.detours.pinged_since.as_ref().is_some_and(is_long) {
+            let silent = self.view.members.iter().filter(|member| !self.answered_at.contains_key(*member));
+            stalled.extend(silent.map(|member| member.site.clone()));
+        }
+        stalled.remove(&self.me.site);
         stalled
     }
 
-    /// Decides whether packets to a suspect go directly, and through whom if not.
-    fn check_route(&mut self, site: &SiteName, is_stalled: bool, out: &mut Vec<NodeOutput>) {
+    /// Forgets a suspect that was neither stalled nor heard for a while, or sends it the beat that is due.
+    fn check_route(&mut self, site: &SiteName, out: &mut Vec<NodeOutput>) {
         let (now, window) = (self.now, self.beat_window());
-        let lately = now.before(window);
         let Some(suspect) = self.detours.suspects.get_mut(site) else { return };
-        let told = suspect.told_since(lately);
-        let is_cut = is_stalled || told.is_some_and(|told| told != Hearing::Directly);
-        match &mut suspect.detour {
-            None if is_cut => {
-                if let Some(via) = self.next_carrier(site, None) {
-                    self.take_detour(site.clone(), via, out);
-                }
+        if suspect.told_at.is_some_and(|at| now.since(at) > window) {
+            suspect.told_at = None;
+            self.take_way(site, None, out);
+        }
+        let Some(suspect) = self.detours.suspects.get_mut(site) else { return };
+        if let Some((via, since)) = &suspect.via {
+            suspect.beats_until = now + window;
+            if !suspect.is_noted && now.since(*since) > window {
+                suspect.is_noted = true;
+                out.push(NodeOutput::Note(Note::Detour { site: site.clone(), via: via.clone() }));
             }
-            None => {
-                if suspect.beats_until < now {
-                    self.detours.suspects.remove(site);
-                }
-            }
-            Some(_) if !is_stalled && told == Some(Hearing::Directly) => self.end_detour(site, out),
-            Some(detour) => {
-                suspect.beats_until = now + window;
-                if told == Some(Hearing::Carried) {
-                    if !std::mem::replace(&mut detour.is_noted, true) {
-                        let (site, via) = (site.clone(), detour.via.clone());
-                        out.push(NodeOutput::Note(Note::Detour { site, via }));
-                    }
-                } else if now.since(detour.since) >= window {
-                    let last = detour.via.clone();
-                    if let Some(via) = self.next_carrier(site, Some(&last)) {
-                        self.take_detour(site.clone(), via, out);
-                    }
-                }
-            }
+        }
+        if suspect.beats_until + window.times(LINGER) < now {
+            self.detours.suspects.remove(site);
+        } else if suspect.next_beat <= now && suspect.beats_until >= now {
+            self.send_beat(site, out);
         }
     }
 
-    /// Returns the carrier to try after `last`: one voter after the other, first those that were heard lately, and of them
-    /// the leader first. Voters that do not lead need not have heard from each other.
-    fn next_carrier(&self, to: &SiteName, last: Option<&SiteName>) -> Option<SiteName> {
-        let is_possible = |site: &&SiteName| {
-            **site != self.me.site
-                && *site != to
-                && self.view.member(site).is_some()
-                && !self.detours.too_old.contains(*site)
+    /// Sends a beat directly and through every voter that may carry it.
+    fn send_beat(&mut self, site: &SiteName, out: &mut Vec<NodeOutput>) {
+        let (now, missing) = (self.now, self.missing_beats());
+        // A little earlier than the tick at which it is sent: ticks are not exact.
+        let next = (now + self.config.tick.times(BEAT_TICKS)).before(self.config.tick.part(2));
+        let Some(suspect) = self.detours.suspects.get_mut(site) else { return };
+        suspect.next_beat = next;
+        let beat = Content::Beat { sent: now, hearing: suspect.hearing(missing) };
+        out.push(NodeOutput::Send { to: site.clone(), packet: self.packet(beat.clone()) });
+        let may_carry = |voter: &&SiteName| {
+            **voter != self.me.site && *voter != site && !self.detours.too_old.contains(*voter)
         };
-        let mut all: Vec<&SiteName> = self.voters.iter().filter(is_possible).collect();
-        let leader = self.assumed_leader();
-        all.sort_by_key(|site| (!self.is_heard_directly(site), Some(*site) != leader));
-        let next = last.and_then(|last| all.iter().position(|site| *site == last)).map_or(0, |at| at + 1);
-        all.get(next).or(all.first()).map(|site| (*site).clone())
-    }
-
-    fn take_detour(&mut self, site: SiteName, via: SiteName, out: &mut Vec<NodeOutput>) {
-        let (now, window) = (self.now, self.beat_window());
-        let suspect = self.detours.suspects.entry(site.clone()).or_default();
-        let is_noted = suspect.detour.as_ref().is_some_and(|detour| detour.is_noted);
-        suspect.detour = Some(Detour { via, since: now, is_noted });
-        suspect.beats_until = now + window;
-        self.post(out, |links, now, post| links.on_connected(&site, now, post));
-        self.send_beat(&site, out);
-    }
-
-    fn end_detour(&mut self, site: &SiteName, out: &mut Vec<NodeOutput>) {
-        let Some(suspect) = self.detours.suspects.get_mut(site) else { return };
-        if suspect.detour.take().is_some_and(|detour| detour.is_noted) {
-            out.push(NodeOutput::Note(Note::DetourEnded { site: site.clone() }));
+        for carrier in self.voters.iter().filter(may_carry) {
+            self.send_carried(carrier.clone(), site.clone(), beat.clone(), out);
         }
-        self.post(out, |links, now, post| Links::on_connected(links, site, now, post));
-    }
-
-    fn send_beats(&mut self, out: &mut Vec<NodeOutput>) {
-        let now = self.now;
-        let due = self.detours.suspects.iter().filter(|(_, suspect)| suspect.beats_until >= now);
-        for site in due.map(|(site, _)| site.clone()).collect::<Vec<_>>() {
-            self.send_beat(&site, out);
-        }
-    }
-
-    /// Sends a beat directly, and through the carrier if there is one.
-    fn send_beat(&self, site: &SiteName, out: &mut Vec<NodeOutput>) {
-        let Some(suspect) = self.detours.suspects.get(site) else { return };
-        let beat = Content::Beat { hearing: suspect.hearing(self.now.before(self.beat_window())) };
-        if let Some(detour) = &suspect.detour {
-            self.send_carried(detour.via.clone(), site.clone(), beat.clone(), out);
-        }
-        out.push(NodeOutput::Send { to: site.clone(), packet: self.packet(beat) });
-    }
-
-    /// While this site asks to join: sends what was not answered directly through a carrier as well. That is the leader,
-    /// or, if the leader does not answer either, one voter after the other.
-    pub(super) fn join_by_detour(&mut self, leader: &SiteName, join: Content, out: &mut Vec<NodeOutput>) {
-        let is_first = !std::mem::replace(&mut self.detours.has_pinged, true);
-        let mut silent = self.silent_members();
-        let is_answered = self.unanswered <= 1;
-        let needless = is_answered && silent.is_empty() || *leader == self.me.site;
-        if is_first || needless || mutant::is_on(Mutant::NoDetours) {
-            return;
-        }
-        let Some(via) = self.join_carrier(leader, is_answered) else { return };
-        if !is_answered {
-            self.send_carried(via.clone(), leader.clone(), join, out);
-            if !silent.contains(leader) {
-                silent.push(leader.clone());
-            }
-        }
-        for site in silent.into_iter().filter(|site| *site != via) {
-            self.send_carried(via.clone(), site, Content::Ping, out);
-        }
-    }
-
-    fn join_carrier(&mut self, leader: &SiteName, is_answered: bool) -> Option<SiteName> {
-        let is_possible = |site: &&SiteName| **site != self.me.site && !self.detours.too_old.contains(*site);
-        if is_answered {
-            return Some(leader.clone()).filter(|leader| is_possible(&leader));
-        }
-        let others = self.voters.iter().filter(is_possible).filter(|site| *site != leader);
-        let others: Vec<&SiteName> = others.collect();
-        let next = self.detours.tried_carriers.checked_rem(others.len())?;
-        let via = others[next].clone();
-        self.detours.tried_carriers += 1;
-        Some(via)
-    }
-
-    /// Returns the sites of the members that have not answered lately.
-    fn silent_members(&self) -> Vec<SiteName> {
-        let is_silent = |member: &&Member| !self.answered_at.contains_key(*member);
-        let silent = self.view.members.iter().filter(|member| member.site != self.me.site);
-        silent.filter(is_silent).map(|member| member.site.clone()).collect()
     }
 }

@@ -16,19 +16,11 @@ const MAX_INQUIRIES: usize = 4096;
 
 /// When each voter and member was last heard from.
 #[derive(Debug, Default)]
-pub(super) struct LastHeard(BTreeMap<SiteName, HeardAt>);
-
-/// When a site was last heard.
-#[derive(Clone, Copy, Debug)]
-struct HeardAt {
-    /// Directly, or through another site.
-    any: Time,
-    directly: Option<Time>,
-}
+pub(super) struct LastHeard(BTreeMap<SiteName, Time>);
 
 impl LastHeard {
     fn at(&self, site: &SiteName) -> Option<Time> {
-        self.0.get(site).map(|heard| heard.any)
+        self.0.get(site).copied()
     }
 }
 
@@ -41,22 +33,12 @@ pub(super) struct LockInquiry {
 }
 
 impl Node {
-    /// Notes that a packet has come directly from a site that votes or takes part.
+    /// Notes that a packet has come from a site that votes or takes part.
     pub(super) fn on_heard(&mut self, site: &SiteName) {
-        let heard = HeardAt { any: self.now, directly: Some(self.now) };
         if let Some(at) = self.heard.0.get_mut(site) {
-            *at = heard;
+            *at = self.now;
         } else if self.votes(site) || self.view.member(site).is_some() {
-            self.heard.0.insert(site.clone(), heard);
-        }
-    }
-
-    /// Notes that a packet of such a site has come through another one.
-    pub(super) fn on_heard_through_another(&mut self, site: &SiteName) {
-        if let Some(at) = self.heard.0.get_mut(site) {
-            at.any = self.now;
-        } else if self.votes(site) || self.view.member(site).is_some() {
-            self.heard.0.insert(site.clone(), HeardAt { any: self.now, directly: None });
+            self.heard.0.insert(site.clone(), self.now);
         }
     }
 
@@ -204,12 +186,6 @@ impl Node {
         }
         let view = &self.view;
         self.leavers.retain(|member| view.contains(member));
-    }
-
-    /// Returns whether packets of another site have come directly lately.
-    pub(super) fn is_heard_directly(&self, site: &SiteName) -> bool {
-        let heard = self.heard.0.get(site).and_then(|heard| heard.directly);
-        heard.is_some_and(|at| self.now.since(at) < self.lately())
     }
 
     /// Returns how many voters this site has heard from lately.

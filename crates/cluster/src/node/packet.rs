@@ -18,7 +18,7 @@ use crate::membership::message::RaftMessage;
 use crate::names::{Incarnation, LockName, Member, SiteName};
 use crate::rules::RulesText;
 use crate::table::{CensusPiece, LockMessage, PermitsOf};
-use crate::time::Span;
+use crate::time::{Span, Time};
 use crate::view::View;
 
 /// A packet from one node to another, with the cluster and the sender's incarnation. (The connection knows which site
@@ -51,19 +51,19 @@ pub enum Route {
 }
 
 /// How a site has heard another one lately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Hearing {
     /// Over their own connection.
     Directly,
-    /// Only through a carrier.
-    Carried,
+    /// Only through this carrier.
+    Through(SiteName),
     /// Not at all.
     Nothing,
 }
 
 numbered! { Hearing {
     0 => Directly,
-    1 => Carried,
+    1 => Through(carrier),
     2 => Nothing,
 } }
 
@@ -149,7 +149,11 @@ pub enum Content {
     Reply { question: QuestionId, reply: PeerReply },
     /// Between two members that suspect their connection: how the sender hears the receiver. Versions 1 and 2 do not
     /// have it.
-    Beat { hearing: Hearing },
+    Beat {
+        /// When it was sent, by the sender's clock: the same beat may come several times, by different ways.
+        sent: Time,
+        hearing: Hearing,
+    },
 }
 
 numbered! { Content {
@@ -170,7 +174,7 @@ numbered! { Content {
     14 => Ask { question, ask },
     15 => Reply { question, reply },
     // 16 and 17 stand before the content of a carried packet (the crate `wire`).
-    18 => Beat { hearing },
+    18 => Beat { sent, hearing },
 } }
 
 /// A message on a link. Its [`Frame`] says which view it belongs to.

@@ -23,7 +23,7 @@ impl Node {
         let is_member = self.view.contains(&self.me);
         let Some(leader) = self.ask_whom().filter(|_| is_member || self.leaving.is_none()) else { return };
         self.unanswered = self.unanswered.saturating_add(1);
-        self.on_leader_asked();
+        self.detours.on_leader_asked(self.now);
         self.send_rules(&leader, out);
         let epoch = self.view.epoch;
         if self.leaving.is_some() {
@@ -52,9 +52,8 @@ impl Node {
             self.answered_at.retain(|_, at| now.since(*at) < lately);
             let reached = self.answered_at.keys().cloned().collect();
             let address = self.config.address.clone();
-            let join = Content::Join { epoch, reached, address };
-            self.send(leader.clone(), join.clone(), out);
-            self.join_by_detour(&leader, join, out);
+            self.send(leader.clone(), Content::Join { epoch, reached, address }, out);
+            self.detours.on_pinged(self.now);
             let mut asked = self.others();
             if leader != self.me.site && !asked.contains(&leader) {
                 asked.push(leader);
@@ -91,7 +90,6 @@ impl Node {
             return out.push(NodeOutput::Note(Note::OtherCluster { site: from, cluster: packet.cluster }));
         }
         self.on_heard(&from);
-        self.detours.on_direct(&from, self.now);
         match packet.route.clone() {
             Route::Direct => {
                 let member = Member { site: from, incarnation: packet.incarnation };
@@ -138,13 +136,18 @@ impl Node {
             Content::Ping => {}
             Content::Ask { question, ask } => self.on_ask(&from, question, &ask, out),
             Content::Reply { question, reply } => self.on_reply(from.site, question, reply, out),
-            Content::Beat { hearing } => self.on_beat(&from, hearing),
+            Content::Beat { sent, hearing } => self.on_beat(from, None, sent, hearing, out),
             Content::Pong => {
                 self.on_answered(&from.site);
-                if self.view.contains(&from) || self.config.sites.contains(&from.site) {
-                    self.answered_at.insert(from, self.now);
-                }
+                self.on_reached(from);
             }
+        }
+    }
+
+    /// Notes that packets pass between this site and another one, both ways.
+    pub(super) fn on_reached(&mut self, member: Member) {
+        if self.view.contains(&member) || self.config.sites.contains(&member.site) {
+            self.answered_at.insert(member, self.now);
         }
     }
 
@@ -179,7 +182,7 @@ impl Node {
     fn on_answered(&mut self, from: &SiteName) {
         if self.assumed_leader() == Some(from) {
             self.unanswered = 0;
-            self.on_leader_answered();
+            self.detours.on_leader_answered();
         }
     }
 
@@ -189,7 +192,7 @@ impl Node {
         if !self.votes(&from) || leader.as_ref().is_some_and(|leader| !self.votes(leader)) {
             return Node::misbehaved(from, "a hint from or to a site that does not vote", out);
         }
-        self.on_leader_answered();
+        self.detours.on_leader_answered();
         self.leader_hint.take_if(|hint| *hint == from);
         let Some(leader) = leader.filter(|leader| *leader != self.me.site) else { return };
         let news = self.unanswered >= MAX_UNANSWERED || self.leader_hint.as_ref() != Some(&leader);
@@ -220,8 +223,8 @@ impl Node {
         if to == self.me.site {
             return self.on_content(self.me.clone(), content, out);
         }
-        if let Some(via) = self.detours.via(&to).cloned() {
-            return self.send_carried(via, to, content, out);
+        if let Some(via) = self.detours.via(&to) {
+            return self.send_carried(via.clone(), to, content, out);
         }
         out.push(NodeOutput::Send { to, packet: self.packet(content) });
     }

@@ -333,7 +333,7 @@ fn mangled_packets_end_not(voter: &str) {
         Content::NotLeader { leader: Some("b".parse().unwrap()) },
         Content::Leave,
         Content::Pong,
-        Content::Beat { hearing: Hearing::Nothing },
+        Content::Beat { sent: Time::from_micros(300), hearing: Hearing::Nothing },
         Content::Ask { question, ask: PeerQuestion::Queue("jobs".parse().unwrap()) },
         Content::Ask { question, ask: PeerQuestion::Locks },
         Content::Ask { question, ask: PeerQuestion::Leave(me.clone()) },

@@ -223,9 +223,8 @@ mod tests {
 
     #[test]
     fn packets_come_out_as_they_went_in_however_the_bytes_are_cut() {
-        let packets = [Content::Ping, Content::Pong, Content::Leave].map(|content| {
-            Packet::direct(cluster(), Incarnation::new(3), content)
-        });
+        let packets = [Content::Ping, Content::Pong, Content::Leave]
+            .map(|content| Packet::direct(cluster(), Incarnation::new(3), content));
         let mut sent = Vec::new();
         for packet in &packets {
             put_packet(packet, 2, &mut sent).unwrap();

@@ -199,6 +199,7 @@ mod tests {
     use meshlock_cluster::founding::Founding;
     use meshlock_cluster::node::{Hearing, LinkPayload};
     use meshlock_cluster::table::{CensusPiece, Holding, PermitMessage, PermitsOf};
+    use meshlock_cluster::time::Time;
 
     use super::*;
 
@@ -283,7 +284,10 @@ mod tests {
             assert_eq!(decode_packet(&bytes, 3), Ok(carried));
             assert_eq!(decode_packet(&bytes, 2), Err(PacketError::NotInVersion { version: 2 }));
         }
-        let beat = Packet { content: Content::Beat { hearing: Hearing::Carried }, ..lock_packet(None) };
+        let beat = Packet {
+            content: Content::Beat { sent: Time::from_micros(300), hearing: Hearing::Nothing },
+            ..lock_packet(None)
+        };
         assert_eq!(decode_packet(&encode_packet(&beat, 3), 3), Ok(beat.clone()));
         assert_eq!(check_version(&beat, 2), Err(PacketError::NotInVersion { version: 2 }));
     }

@@ -10,7 +10,7 @@ use meshlock_cluster::node::{
     Content, Hearing, LinkPayload, Packet, PeerQuestion, PeerReply, QuestionId, Route, Standing,
 };
 use meshlock_cluster::table::{CensusPiece, Holding, LockMessage, Machinery, PermitMessage, PermitsOf};
-use meshlock_cluster::time::Span;
+use meshlock_cluster::time::{Span, Time};
 use meshlock_protocol::algorithms::central;
 use meshlock_protocol::registry::AnyMessage;
 use meshlock_protocol::{Count, FenceClock};
@@ -223,12 +223,12 @@ fn contents() -> Vec<Named> {
         ("", Content::Pong),
         ("", Content::Ask { question, ask: PeerQuestion::Locks }),
         ("", Content::Reply { question, reply: PeerReply::Leaves(false) }),
-        ("", Content::Beat { hearing: Hearing::Directly }),
+        ("", Content::Beat { sent: Time::from_micros(300), hearing: Hearing::Directly }),
     ];
     let contents = contents.map(|(more, content)| (format!("{}{more}", label("Content", &content)), content));
     let raft = KINDS.map(|kind| (label("Kind", &kind), raft(kind)));
-    let hearing = [Hearing::Directly, Hearing::Carried, Hearing::Nothing]
-        .map(|hearing| (label("Hearing", &hearing), Content::Beat { hearing }));
+    let hearing = [Hearing::Directly, Hearing::Through(site("c")), Hearing::Nothing]
+        .map(|hearing| (label("Hearing", &hearing), Content::Beat { sent: Time::from_micros(300), hearing }));
     contents.into_iter().chain(links()).chain(raft).chain(questions()).chain(hearing).collect()
 }
 
@@ -266,7 +266,9 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
     covers::<Machinery>("Machinery", names());
     let mut samples = around();
     for version in VERSIONS.0..=VERSIONS.1 {
-        let known = contents.iter().filter(|(_, content)| version >= 3 || !content.is_about_permits() && !content.is_beat());
+        let known = contents
+            .iter()
+            .filter(|(_, content)| version >= 3 || !content.is_about_permits() && !content.is_beat());
         samples.extend(known.map(|(name, content)| {
             let bytes = encode_packet(&packet(content.clone()), version);
             let decode = move |bytes: &[u8]| decode_packet(bytes, version);

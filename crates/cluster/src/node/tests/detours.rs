@@ -7,10 +7,8 @@ use crate::mutant;
 fn voter() -> Lone {
     let mut lone = Lone::start(&["a", "b", "c", "d", "e", "f", "g", "h"], Disk::default());
     lone.write();
-    let members = ["a", "b", "h"].map(|site| Member {
-        site: site.parse().unwrap(),
-        incarnation: Incarnation::new(1),
-    });
+    let members =
+        ["a", "b", "h"].map(|site| Member { site: site.parse().unwrap(), incarnation: Incarnation::new(1) });
     let addresses = members.iter().map(|member| (member.site.clone(), Address::from(&member.site))).collect();
     let terms = lone.node.config.terms;
     let epoch = Epoch::new(1).unwrap();
@@ -44,7 +42,7 @@ fn blames(lone: &Lone) -> Vec<&SiteName> {
 
 #[test]
 fn a_carried_packet_is_believed_only_if_a_voter_carries_it() {
-    let beat = || Content::Beat { hearing: Hearing::Nothing };
+    let beat = || Content::Beat { sent: Time::from_micros(300), hearing: Hearing::Nothing };
     let suspects = |lone: &Lone| lone.node.detours.is_suspect(&name("b"));
     let mut lone = voter();
     carried(&mut lone, "h", Route::From(name("b")), beat());
@@ -74,8 +72,10 @@ fn nobody_carries_packets_to_itself_or_to_their_sender_or_pretends_to_be_another
 }
 
 #[test]
-fn a_voter_carries_for_members_and_to_members_and_for_nobody_else() {
-    for (from, to, is_carried) in [("b", "h", true), ("c", "h", true), ("h", "c", true), ("c", "d", false)] {
+fn a_voter_carries_for_and_to_members_and_voters_and_for_nobody_else() {
+    for (from, to, is_carried) in
+        [("b", "h", true), ("x", "h", true), ("h", "x", true), ("c", "x", true), ("x", "y", false)]
+    {
         let mut lone = voter();
         carried(&mut lone, from, Route::To(name(to)), Content::Ping);
         let sent = if is_carried { vec![(name(to), Content::Ping)] } else { vec![] };
