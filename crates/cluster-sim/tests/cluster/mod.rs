@@ -1,6 +1,7 @@
-//! A few nodes in one thread over a network without loss, and without delay unless a test sets one, for benchmarks, memory counts and malformed packets.
+//! A few nodes in one thread over a network without loss, and without delay unless a test sets one, for benchmarks, memory counts,
+//! malformed packets and long queues.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use meshlock_cluster::names::{LockName, SiteName};
 use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, Input, Node, NodeOutput, Packet};
@@ -24,6 +25,10 @@ pub(crate) struct Cluster {
     last: u64,
     /// Changes packets on their way.
     tamper: Option<Tamper>,
+    /// The ways, from sender to receiver, on which packets are lost.
+    cut: BTreeSet<(usize, usize)>,
+    /// The ways on which packets are kept back, and these packets.
+    slow: BTreeMap<(usize, usize), Vec<Packet>>,
     /// The nodes that have left: their processes end at once.
     pub(crate) gone: BTreeSet<usize>,
 }
@@ -43,12 +48,22 @@ impl Cluster {
 
     /// The same with the algorithm and permits of `clause`.
     pub(crate) fn open_with(sites: usize, clause: &Clause) -> Self {
+        Cluster::open_configured(sites, clause, |_, _| {})
+    }
+
+    /// The same with a configuration that `configure` changes, for each site by its number.
+    pub(crate) fn open_configured(
+        sites: usize,
+        clause: &Clause,
+        configure: impl Fn(usize, &mut Config),
+    ) -> Self {
         let names: Vec<SiteName> = (0..sites).map(name).collect();
         let (mut nodes, mut starts) = (Vec::new(), Vec::new());
         for at in 0..sites {
             let mut config = Config::new(name(at), names.clone());
             config.rules = RulesText { rules: Vec::new(), default: clause.clone() };
             config.seed = at as u64;
+            configure(at, &mut config);
             let mut out = Vec::new();
             let checked = config.check().expect("a sound configuration");
             nodes.push(
@@ -72,6 +87,8 @@ impl Cluster {
             out,
             last: 0,
             tamper: None,
+            cut: BTreeSet::new(),
+            slow: BTreeMap::new(),
             gone: BTreeSet::new(),
         };
         for (at, mut out) in starts.into_iter().enumerate() {
@@ -93,6 +110,40 @@ impl Cluster {
     #[allow(dead_code, reason = "benchmarks do not use it")]
     pub(crate) fn tamper(&mut self, tamper: impl FnMut(usize, Packet) -> Vec<Packet> + 'static) {
         self.tamper = Some(Box::new(tamper));
+    }
+
+    /// Loses all packets between two sites, both ways, from now on.
+    #[allow(dead_code, reason = "benchmarks do not use it")]
+    pub(crate) fn cut(&mut self, a: usize, b: usize) {
+        self.cut.extend([(a, b), (b, a)]);
+    }
+
+    /// Ends what [`cut`](Cluster::cut) began. The sites are not told: their connection has not broken.
+    #[allow(dead_code, reason = "benchmarks do not use it")]
+    pub(crate) fn mend(&mut self, a: usize, b: usize) {
+        self.cut.retain(|way| ![(a, b), (b, a)].contains(way));
+    }
+
+    /// The same with a new connection.
+    #[allow(dead_code, reason = "benchmarks do not use it")]
+    pub(crate) fn reconnect(&mut self, a: usize, b: usize) {
+        self.mend(a, b);
+        self.input(a, Input::Connected(name(b)));
+        self.input(b, Input::Connected(name(a)));
+    }
+
+    /// Keeps packets back on the way from one site to another.
+    #[allow(dead_code, reason = "benchmarks do not use it")]
+    pub(crate) fn keep_back(&mut self, from: usize, to: usize) {
+        self.slow.insert((from, to), Vec::new());
+    }
+
+    /// Lets the packets arrive that were kept back.
+    #[allow(dead_code, reason = "benchmarks do not use it")]
+    pub(crate) fn let_go(&mut self, from: usize, to: usize) {
+        for packet in self.slow.remove(&(from, to)).unwrap_or_default() {
+            self.input(to, Input::Packet { from: name(from), packet });
+        }
     }
 
     /// Gives a node an input at the current time.
@@ -146,6 +197,13 @@ impl Cluster {
             && let Some((_, from, to, packet)) = self.wire.pop_front()
         {
             let to = (0..self.nodes.len()).find(|&at| name(at) == to).expect("a site of the cluster");
+            if self.cut.contains(&(from, to)) {
+                continue;
+            }
+            if let Some(kept) = self.slow.get_mut(&(from, to)) {
+                kept.push(packet);
+                continue;
+            }
             let arriving = match &mut self.tamper {
                 Some(tamper) => tamper(from, packet),
                 None => vec![packet],

@@ -18,6 +18,7 @@ mod clients;
 mod config;
 mod leader;
 mod leading;
+mod letters;
 mod note;
 mod outage;
 mod packet;
@@ -170,7 +171,7 @@ impl Node {
             leaving: None,
             lease: MemberLease::new(config.terms, now),
             noticed: None,
-            links: Links::new(config.link_timeouts),
+            links: Links::new(config.link_timeouts, config.link_limits),
             table: LockTable::new(config.table_config),
             view: View::default(),
             change: ViewChange::default(),
