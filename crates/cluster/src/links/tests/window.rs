@@ -55,17 +55,18 @@ impl Pair {
         self.post(out);
     }
 
+    /// Returns when something happens next.
+    fn next_due(&self) -> Option<Time> {
+        let arrives = self.wire.front().map(|(at, ..)| *at);
+        [arrives, self.sender.next_due(), self.receiver.next_due()].into_iter().flatten().min()
+    }
+
     /// Lets time pass until then.
     fn pass_until(&mut self, end: u64) {
-        loop {
-            let arrives = self.wire.front().map(|(at, ..)| *at);
-            let due = [arrives, self.sender.next_due(), self.receiver.next_due()].into_iter().flatten().min();
-            let Some(due) = due.filter(|due| *due <= at(end)) else { break };
+        while let Some(due) = self.next_due().filter(|due| *due <= at(end)) {
             self.now = due.max(self.now);
             let mut out = Vec::new();
-            if arrives.is_some_and(|arrives| arrives <= self.now)
-                && let Some((_, to_receiver, frame)) = self.wire.pop_front()
-            {
+            if let Some((_, to_receiver, frame)) = self.wire.pop_front_if(|(at, ..)| *at <= self.now) {
                 if to_receiver {
                     let acceptance = self.acceptance;
                     let from = member("a", 1);
