@@ -71,6 +71,7 @@ occurrences! {
     LeaderLostInChange Cluster "leader lost in a view change",
     Left Cluster "site left",
     LinkHeld Cluster "peer held back because too many of its messages waited",
+    LinkSentAgain Cluster "message sent again",
     LinkVoid Cluster "message of an ended view dropped before it was sent",
     LinkWindowBytes Cluster "message waited for a window that was full of bytes",
     LinkWindow Cluster "message waited for a window that was full of messages",

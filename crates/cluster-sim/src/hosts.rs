@@ -165,6 +165,7 @@ impl World {
         let tally = node.link_tally();
         for (what, times) in [
             (Occurrence::LinkHeld, tally.held),
+            (Occurrence::LinkSentAgain, tally.sent_again),
             (Occurrence::LinkVoid, tally.void),
             (Occurrence::LinkWindowBytes, tally.waited_for_bytes),
             (Occurrence::LinkWindow, tally.waited - tally.waited_for_bytes),

@@ -7,7 +7,7 @@ use meshlock_cluster::mutant::{self, Mutant};
 use meshlock_cluster::names::{LockName, Member};
 use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, Input};
 use meshlock_cluster::rules::{Clause, RulesText};
-use meshlock_cluster::table::{LockEvent, Request};
+use meshlock_cluster::table::{LockEvent, Request, Session};
 use meshlock_cluster::time::Span;
 
 /// A cluster of three in which clients of one site hold locks, and clients of another wait for all of them.
@@ -237,4 +237,34 @@ fn a_full_table_delays_only_the_locks_for_which_it_has_no_room() {
     cluster.release(2, known);
     cluster.pass(Span::from_millis(10));
     assert!(cluster.is_granted(waiter));
+}
+
+#[test]
+fn a_link_that_breaks_costs_a_site_its_membership_and_not_the_cluster() {
+    let small =
+        |_: usize, config: &mut Config| (config.link_limits.window, config.link_limits.queue) = (16, 100);
+    let mut cluster = Cluster::open_configured(3, &Clause::exclusive("naimi-trehel"), small);
+    cluster.delay(Span::from_millis(1));
+    let leads = (0..3).find(|&at| cluster.nodes[at].leads().is_some()).expect("a leader");
+    let (a, b) = ((leads + 1) % 3, (leads + 2) % 3);
+    let members = cluster.nodes[leads].view().members.clone();
+    cluster.cut(a, b);
+    for number in 0..600 {
+        cluster.acquire(a, &lock(number));
+        cluster.pass(Span::from_millis(2));
+    }
+    assert_eq!(cluster.nodes[a].link_tally().broken, 1);
+    // Otherwise the next view would ask for as much again.
+    cluster.input(a, Input::Call(ClientCall::SessionEnded(Session(1))));
+    cluster.reconnect(a, b);
+    cluster.pass(Span::from_millis(20_000));
+    // One of the two has begun a new incarnation, and all take part again.
+    let view = cluster.nodes[leads].view().clone();
+    assert!(view.members.len() == 3 && view.members != members, "{view:?}");
+    for at in 0..3 {
+        let request = cluster.acquire(at, &lock(5000));
+        cluster.pass(Span::from_millis(100));
+        assert!(cluster.is_granted(request), "site {at}");
+        cluster.release(at, request);
+    }
 }

@@ -178,6 +178,7 @@ fn through_broken_connections(seed: u64, count: u32, limits: LinkLimits) -> (Vec
     let (a, b) = (member("a", 1), member("b", 1));
     let (mut at_a, mut at_b) = (Links::new(TIMEOUTS, limits), Links::new(TIMEOUTS, limits));
     let (mut to_b, mut to_a) = (VecDeque::new(), VecDeque::new());
+    let (mut late_to_b, mut late_to_a) = (VecDeque::new(), VecDeque::new());
     let (mut arrived, mut next, mut waiting, mut out) = (Vec::new(), 0, 0, Vec::new());
     for step in 0..20_000 {
         let now = at(step * 7);
@@ -191,6 +192,10 @@ fn through_broken_connections(seed: u64, count: u32, limits: LinkLimits) -> (Vec
             30 => {
                 to_b.truncate(if draw.bool() { 0 } else { draw.usize(..=to_b.len()) });
                 to_a.truncate(if draw.bool() { 0 } else { draw.usize(..=to_a.len()) });
+                if draw.bool() {
+                    late_to_b = std::mem::take(&mut to_b);
+                    late_to_a = std::mem::take(&mut to_a);
+                }
                 at_a.on_connected(&b.site, now, &mut out);
                 at_b.on_connected(&a.site, now, &mut out);
             }
@@ -223,6 +228,8 @@ fn through_broken_connections(seed: u64, count: u32, limits: LinkLimits) -> (Vec
         for (to, frame) in out.drain(..) {
             if to == b { to_b.push_back(frame) } else { to_a.push_back(frame) }
         }
+        to_b.append(&mut late_to_b);
+        to_a.append(&mut late_to_a);
     }
     (arrived, at_b.tally().refused)
 }
