@@ -70,11 +70,12 @@ pub(super) struct Sending<B> {
     next: usize,
     probe: Option<Probe>,
     /// When the peer last showed that messages reach it; or when the first message was sent after all were acknowledged.
-    progress: Time,
+    heard: Time,
     /// When messages are sent again next.
     due: Time,
-    /// How many times in a row they were, and since when.
+    /// How many times in a row they were.
     again: u32,
+    /// Since when messages have been sent again without an acknowledgement of a new one.
     again_since: Option<Time>,
     broken: bool,
 }
@@ -89,7 +90,7 @@ impl<B: Clone + Weigh> Sending<B> {
             in_flight_bytes: 0,
             next: 0,
             probe: None,
-            progress: Time::ZERO,
+            heard: Time::ZERO,
             due: Time::ZERO,
             again: 0,
             again_since: None,
@@ -165,7 +166,8 @@ impl<B: Clone + Weigh> Sending<B> {
         self.next += 1;
         let (epoch, body) = (queued.epoch, queued.body.clone());
         if place == 0 && is_first_time {
-            self.on_progress(now, timeouts);
+            self.on_sign_of_life(now, timeouts);
+            self.again_since = None;
         }
         Some((number, epoch, body))
     }
@@ -188,7 +190,7 @@ impl<B: Clone + Weigh> Sending<B> {
             // An acknowledgement alone is sent only because something has arrived. If it is none of a new message, the peer has
             // received again what it cannot acknowledge yet: it is there.
             if alone && ack + 1 == self.first && self.in_flight > 0 {
-                self.on_progress(now, timeouts);
+                self.on_sign_of_life(now, timeouts);
             }
             return Ok(None);
         }
@@ -208,7 +210,8 @@ impl<B: Clone + Weigh> Sending<B> {
         self.first = ack + 1;
         self.end_probe(ack);
         // The peer makes progress: what is still missing gets the full timeout again.
-        self.on_progress(now, timeouts);
+        self.on_sign_of_life(now, timeouts);
+        self.again_since = None;
         if self.queue.is_empty() && self.queue.capacity() > KEPT_CAPACITY {
             self.queue.shrink_to(KEPT_CAPACITY);
         }
@@ -226,10 +229,10 @@ impl<B: Clone + Weigh> Sending<B> {
         }
     }
 
-    fn on_progress(&mut self, now: Time, timeouts: LinkTimeouts) {
-        self.progress = now;
+    fn on_sign_of_life(&mut self, now: Time, timeouts: LinkTimeouts) {
+        self.heard = now;
         self.due = now + timeouts.resend_after;
-        (self.again, self.again_since) = (0, None);
+        self.again = 0;
     }
 
     /// Returns when messages are to be sent again, if any are unacknowledged.
@@ -294,7 +297,7 @@ impl<B: Clone + Weigh> Sending<B> {
     /// Time in which this site did not run does not count: whoever was paused has not read what came meanwhile. So the silence
     /// goes on for a while after messages were sent again.
     pub(super) fn is_unreachable(&self, now: Time, timeouts: LinkTimeouts) -> bool {
-        let silent = now.since(self.progress) >= timeouts.unreachable_after;
+        let silent = now.since(self.heard) >= timeouts.unreachable_after;
         let asked_again = self.again_since.is_some_and(|since| now.since(since) >= timeouts.resend_after);
         let by_age = mutant::is_on(Mutant::UnreachableByAge)
             && self.queue.front().is_some_and(|oldest| now.since(oldest.since) >= timeouts.unreachable_after);

@@ -256,6 +256,8 @@ fn a_peer_that_is_held_back_stops_at_its_window_and_goes_on_when_it_is_released(
     pair.pass_until(10_000 + 11 * 20);
     assert_eq!(pair.arrived, (0..100).collect::<Vec<_>>());
     assert_eq!(pair.receiver.tally().held, 1);
+    let round_trip = pair.sender.slowest_round_trip();
+    assert!(round_trip <= Some(Span::from_micros(60)), "it was held back, not slow: {round_trip:?}");
 }
 
 #[test]
