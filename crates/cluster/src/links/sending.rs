@@ -16,7 +16,7 @@ use meshlock_protocol::Epoch;
 use super::limits::{LinkLimits, LinkTally, Weigh};
 use super::{LinkFault, LinkTimeouts};
 use crate::mutant::{self, Mutant};
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// Maximum number of times in a row that the time before messages are sent again is doubled. After an outage that did not break
 /// the connection, a link is silent for at most that long, which must be much less than a lease.
@@ -292,15 +292,20 @@ impl<B: Clone + Weigh> Sending<B> {
         }
     }
 
+    /// Returns for how long the peer has shown no sign that messages reach it, if any are unacknowledged.
+    pub(super) fn silence(&self, now: Time) -> Option<Span> {
+        (self.in_flight > 0).then(|| now.since(self.heard))
+    }
+
     /// Returns whether the peer has shown for too long no sign that messages reach it, or the link is broken.
     ///
     /// Time in which this site did not run does not count: whoever was paused has not read what came meanwhile. So the silence
     /// goes on for a while after messages were sent again.
     pub(super) fn is_unreachable(&self, now: Time, timeouts: LinkTimeouts) -> bool {
-        let silent = now.since(self.heard) >= timeouts.unreachable_after;
+        let silent = self.silence(now).is_some_and(|silence| silence >= timeouts.unreachable_after);
         let asked_again = self.again_since.is_some_and(|since| now.since(since) >= timeouts.resend_after);
         let by_age = mutant::is_on(Mutant::UnreachableByAge)
             && self.queue.front().is_some_and(|oldest| now.since(oldest.since) >= timeouts.unreachable_after);
-        self.broken || self.in_flight > 0 && (silent && asked_again || by_age)
+        self.broken || silent && asked_again || by_age
     }
 }
