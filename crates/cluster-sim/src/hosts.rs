@@ -122,6 +122,7 @@ impl World {
         self.contention.on_crash(machine, self.now);
         self.leases.on_lease(node.me(), machine, node.lease().end());
         self.count_crash(&node);
+        self.count_links(&node);
         let host = &mut self.machines[machine];
         host.lose_tail(&mut self.draw, &mut self.coverage);
         (host.wake, host.dying) = (None, None);
@@ -156,6 +157,20 @@ impl World {
             if node.table().holders().any(|(.., lock)| by_token(lock)) {
                 self.coverage.record(Occurrence::TokenLost);
             }
+        }
+    }
+
+    /// Adds what the links of a node have counted, at its end.
+    pub(super) fn count_links(&mut self, node: &Node) {
+        let tally = node.link_tally();
+        for (what, times) in [
+            (Occurrence::LinkHeld, tally.held),
+            (Occurrence::LinkSentAgain, tally.sent_again),
+            (Occurrence::LinkVoid, tally.void),
+            (Occurrence::LinkWindowBytes, tally.waited_for_bytes),
+            (Occurrence::LinkWindow, tally.waited - tally.waited_for_bytes),
+        ] {
+            self.coverage.record_times(what, times);
         }
     }
 

@@ -7,7 +7,7 @@ use meshlock_protocol::registry::info::Permits;
 use super::clock::Clock;
 use super::faults::{self, ClusterFault};
 use meshlock_cluster::lease::Terms;
-use meshlock_cluster::links::LinkTimeouts;
+use meshlock_cluster::links::{LinkLimits, LinkTimeouts};
 use meshlock_cluster::membership::{MAX_VOTERS, Pace};
 use meshlock_cluster::names::{LockName, SiteName};
 use meshlock_cluster::node::Config;
@@ -59,6 +59,8 @@ pub(crate) struct SeedSettings {
     pub(crate) max_past: usize,
     /// Whether the calendar clocks of hosts are set back at every start.
     pub(crate) set_back: bool,
+    /// Limits of links; in half of the runs so small that they are reached.
+    pub(crate) link_limits: LinkLimits,
 }
 
 impl SeedSettings {
@@ -107,6 +109,7 @@ impl SeedSettings {
             max_log_entries: 0,
             max_past: 0,
             set_back: false,
+            link_limits: link_limits(seed),
         };
         settings.faults = faults::draw(&mut draw, &settings);
         // With two voters or fewer nobody could decide; where a voter has lost its disk there may be two left.
@@ -145,6 +148,7 @@ impl SeedSettings {
             resend_after: Span::from_millis(300),
             unreachable_after: Span::from_millis(1200),
         };
+        config.link_limits = self.link_limits;
         config.pace = Pace { heartbeat: 1, election: 5 };
         config.tick = Span::from_millis(100);
         config.max_log_entries = self.max_log_entries;
@@ -159,6 +163,22 @@ impl SeedSettings {
         config.table_config.try_within = Some(Span::from_micros(self.delay * 4 + 1000));
         config.seed = self.seed ^ (machine as u64) << 32;
         config
+    }
+}
+
+/// Draws the limits of links, from numbers of their own.
+fn link_limits(seed: u64) -> LinkLimits {
+    let mut draw = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x11_4b5);
+    if draw.bool() {
+        return LinkLimits::default();
+    }
+    let window = draw.usize(2..=16);
+    LinkLimits {
+        window,
+        window_bytes: draw.usize(1..=16) * 256,
+        ack_every: draw.u64(1..=window as u64 / 2),
+        early_bytes: draw.usize(..8) * 256,
+        ..LinkLimits::default()
     }
 }
 

@@ -264,5 +264,8 @@ impl World {
         self.coverage.record_times(Occurrence::UpdateAccepted, self.updates.accepted);
         self.coverage.record_times(Occurrence::UpdateRejected, self.updates.rejected);
         self.coverage.record_times(Occurrence::StaleHolder, self.exclusion.stale_holders);
+        for node in self.machines.iter_mut().filter_map(|machine| machine.node.take()).collect::<Vec<_>>() {
+            self.count_links(&node);
+        }
     }
 }

@@ -64,12 +64,22 @@ pub enum Mutant {
     CensusWithoutNumbers,
     /// After a change of rules new clients enter beside holders that count on a smaller number.
     OldNumbersForgotten,
+    /// An acknowledgement makes room in the window of a link, and nothing that waits is sent.
+    AckDoesNotSendOn,
+    /// A peer whose oldest message was queued long ago is unreachable, although it acknowledges one after the other.
+    UnreachableByAge,
+    /// A view that is installed drops messages of earlier views that were sent already, and their numbers are used again.
+    VoidDropsSent,
+    /// A peer is acknowledged what waits at its receiver, until there is no room for more.
+    NobodyHeldBack,
+    /// A peer that was held back is never acknowledged anything again.
+    HeldForEver,
 }
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 28] = [
+    pub const ALL: [Mutant; 33] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -98,6 +108,11 @@ impl Mutant {
         Mutant::OldNumbersForgotten,
         Mutant::NoDetours,
         Mutant::AnyoneCarries,
+        Mutant::AckDoesNotSendOn,
+        Mutant::UnreachableByAge,
+        Mutant::VoidDropsSent,
+        Mutant::NobodyHeldBack,
+        Mutant::HeldForEver,
     ];
 }
 

@@ -45,7 +45,7 @@ const RUNNERS: [usize; 2] = [1, 3];
 fn bound() -> Duration {
     let config = Config::new("a".parse().unwrap(), vec!["a".parse().unwrap()]);
     let renew_every = TERMS.renew_every.micros();
-    let resend = config.link_timeouts.resend_after.times(8).micros();
+    let resend = config.link_timeouts.resend_after.times(2).micros();
     let elections = 2 * config.tick.times((2 * config.pace.election + SITES) as u64).micros();
     let find = (2 + SITES as u64) * renew_every;
     let silence = TERMS.length.micros().max(config.link_timeouts.unreachable_after.micros() + renew_every);

@@ -1,13 +1,21 @@
-//! A node's own invariants hold after every step, what it sends can be read, and no correct peer is reported as
-//! misbehaving.
+//! A node's own invariants hold after every step, what it sends can be read, no correct peer is reported as misbehaving, and links
+//! neither break nor refuse what a correct peer sends.
 
 use super::{CheckResult, PropertyViolation, broken};
 use crate::clock::Moment;
 use meshlock_cluster::node::{Node, Note, Packet};
 use meshlock_wire::sites::{VERSIONS, decode_packet, encode_packet};
 
-/// Checks the table's numbered invariants and those of every machine in it.
+/// Checks the links, the table's numbered invariants and those of every machine in it.
 pub(crate) fn check(node: &Node, now: Moment) -> CheckResult {
+    let tally = node.link_tally();
+    if tally.refused + tally.broken > 0 {
+        return broken(
+            "sound",
+            now,
+            format!("{} has refused a message or broken a link: {tally:?}", node.me()),
+        );
+    }
     let invariants = node.table().check_invariants();
     invariants.or_else(|why| broken("sound", now, format!("{} breaks {why}", node.me())))
 }

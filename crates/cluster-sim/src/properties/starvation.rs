@@ -12,7 +12,7 @@
 //!
 //! | what | how long | why |
 //! |---|---|---|
-//! | resend | 8 · resend_after | a dropped message is sent again after that at the latest; meanwhile voters elect |
+//! | resend | 2 · resend_after | a dropped message is sent again after that at the latest; meanwhile voters elect |
 //! | disk | one slow write | what a slow disk was given before the calm |
 //! | elections | 2 · (2 · election + voters) ticks | the last voter's timeout and its handicap; and once more, for a leader that only some voters can reach and that gives up |
 //! | find | (2 + voters) · renew_every | two questions without an answer, then every voter is asked; meanwhile leases run out |
@@ -58,7 +58,7 @@ impl Bound {
         let (machines, voters) = (settings.machines as u64, config.sites.len().min(MAX_VOTERS) as u64);
         let (trip, terms) = (settings.delay, settings.terms);
         let renew_every = terms.renew_every.micros();
-        let resend = config.link_timeouts.resend_after.times(8).micros();
+        let resend = config.link_timeouts.resend_after.times(2).micros();
         let elections = 2 * config.tick.times(2 * config.pace.election as u64 + voters).micros();
         let find = (2 + voters) * renew_every;
         let silence =

@@ -1,6 +1,7 @@
-//! A few nodes in one thread over a network without loss, and without delay unless a test sets one, for benchmarks, memory counts and malformed packets.
+//! A few nodes in one thread over a network without loss, and without delay unless a test sets one, for benchmarks, memory counts,
+//! malformed packets and long queues.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use meshlock_cluster::membership::disk::Disk;
 use meshlock_cluster::names::{LockName, SiteName};
@@ -29,8 +30,10 @@ pub(crate) struct Cluster {
     last: u64,
     /// Changes packets on their way.
     tamper: Option<Tamper>,
-    /// Directions in which no packet arrives: sender, receiver.
+    /// The ways, from sender to receiver, on which packets are lost.
     pub(crate) cuts: BTreeSet<(usize, usize)>,
+    /// The ways on which packets are kept back, and these packets.
+    slow: BTreeMap<(usize, usize), Vec<Packet>>,
     /// Number of packets that a site was asked to carry for another.
     pub(crate) carried: u64,
     /// The nodes that have left: their processes end at once.
@@ -51,10 +54,12 @@ fn start(
     clause: &Clause,
     disk: Disk,
     now: Time,
+    configure: &dyn Fn(usize, &mut Config),
 ) -> (Node, Vec<NodeOutput>) {
     let mut config = Config::new(name(at), names);
     config.rules = RulesText { rules: Vec::new(), default: clause.clone() };
     config.seed = at as u64;
+    configure(at, &mut config);
     let checked = config.check().expect("a sound configuration");
     let mut out = Vec::new();
     let node = Node::start(checked, disk, now, &mut out).expect("the disk is of this cluster");
@@ -69,10 +74,19 @@ impl Cluster {
 
     /// The same with the algorithm and permits of `clause`.
     pub(crate) fn open_with(sites: usize, clause: &Clause) -> Self {
+        Cluster::open_configured(sites, clause, |_, _| {})
+    }
+
+    /// The same with a configuration that `configure` changes, for each site by its number.
+    pub(crate) fn open_configured(
+        sites: usize,
+        clause: &Clause,
+        configure: impl Fn(usize, &mut Config),
+    ) -> Self {
         let names: Vec<SiteName> = (0..sites).map(name).collect();
         let (mut nodes, mut starts) = (Vec::new(), Vec::new());
         for at in 0..sites {
-            let (node, out) = start(at, names.clone(), clause, Disk::default(), Time::ZERO);
+            let (node, out) = start(at, names.clone(), clause, Disk::default(), Time::ZERO, &configure);
             nodes.push(node);
             starts.push(out);
         }
@@ -89,6 +103,7 @@ impl Cluster {
             last: 0,
             tamper: None,
             cuts: BTreeSet::new(),
+            slow: BTreeMap::new(),
             carried: 0,
             gone: BTreeSet::new(),
         };
@@ -117,9 +132,43 @@ impl Cluster {
     #[allow(dead_code, reason = "benchmarks do not use it")]
     pub(crate) fn restart(&mut self, at: usize) {
         let names = (0..self.nodes.len()).map(name).collect();
-        let (node, mut out) = start(at, names, &self.clause, self.disks[at].clone(), self.now);
+        let (node, mut out) = start(at, names, &self.clause, self.disks[at].clone(), self.now, &|_, _| {});
         self.nodes[at] = node;
         self.perform(at, &mut out);
+    }
+
+    /// Loses all packets between two sites, both ways, from now on.
+    #[allow(dead_code, reason = "benchmarks do not use it")]
+    pub(crate) fn cut(&mut self, a: usize, b: usize) {
+        self.cuts.extend([(a, b), (b, a)]);
+    }
+
+    /// Ends what [`cut`](Cluster::cut) began. The sites are not told: their connection has not broken.
+    #[allow(dead_code, reason = "benchmarks do not use it")]
+    pub(crate) fn mend(&mut self, a: usize, b: usize) {
+        self.cuts.retain(|way| ![(a, b), (b, a)].contains(way));
+    }
+
+    /// The same with a new connection.
+    #[allow(dead_code, reason = "benchmarks do not use it")]
+    pub(crate) fn reconnect(&mut self, a: usize, b: usize) {
+        self.mend(a, b);
+        self.input(a, Input::Connected { site: name(b), carries: true });
+        self.input(b, Input::Connected { site: name(a), carries: true });
+    }
+
+    /// Keeps packets back on the way from one site to another.
+    #[allow(dead_code, reason = "benchmarks do not use it")]
+    pub(crate) fn keep_back(&mut self, from: usize, to: usize) {
+        self.slow.insert((from, to), Vec::new());
+    }
+
+    /// Lets the packets arrive that were kept back.
+    #[allow(dead_code, reason = "benchmarks do not use it")]
+    pub(crate) fn let_go(&mut self, from: usize, to: usize) {
+        for packet in self.slow.remove(&(from, to)).unwrap_or_default() {
+            self.input(to, Input::Packet { from: name(from), packet });
+        }
     }
 
     /// Gives a node an input at the current time.
@@ -178,6 +227,10 @@ impl Cluster {
             let to = (0..self.nodes.len()).find(|&at| name(at) == to).expect("a site of the cluster");
             self.carried += u64::from(matches!(packet.route, Route::To(_)));
             if self.cuts.contains(&(from, to)) {
+                continue;
+            }
+            if let Some(kept) = self.slow.get_mut(&(from, to)) {
+                kept.push(packet);
                 continue;
             }
             let arriving = match &mut self.tamper {

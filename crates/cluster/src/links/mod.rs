@@ -14,40 +14,57 @@
 //! A link belongs to one incarnation of the peer. A newer incarnation gets a new link; frames of an older one are
 //! ignored.
 //!
-//! **Bounds.** At most `MAX_UNACKNOWLEDGED` messages wait for acknowledgement. With one more the link is *broken*: it
-//! forgets them and reports the peer as unreachable until one of the two incarnations ends, because a message that was
-//! accepted and dropped cannot be recovered. A peer whose oldest message has waited longer than `unreachable_after` is
-//! reported too, until it acknowledges.
+//! **Window.** At most [`LinkLimits::window`] messages and [`LinkLimits::window_bytes`] bytes are on their way to a peer.
+//! Further ones wait in a queue, in order, and every acknowledgement sends as many of them as it makes room for: a backlog drains
+//! at the speed of the network, a window in each round trip. A receiver acknowledges several times in a window.
+//!
+//! **Sending again.** After a timeout, or over a new connection, only the first few unacknowledged messages are sent again, the
+//! *probe*. Its acknowledgement says what the peer is missing, and that is sent on. So a peer that has everything, and whose
+//! acknowledgements are late, is not sent all of it a second time.
+//!
+//! **Void messages.** When a view is installed, messages of earlier views that were never sent are dropped. The machines that sent
+//! them have stopped. A receiver that has installed the view ignores them; to one that has not, they are messages that have not
+//! arrived yet, and it must cope with that anyway until it installs the view. They have no number before they are sent, so that
+//! the numbers of what is sent have no gap. What was sent stays, because the receiver waits for its number.
+//!
+//! **Held back.** A receiver can deliver messages without acknowledging them ([`Acceptance::Hold`]), because it cannot handle them
+//! yet. Then the sender's window fills and it stops. It sends its first messages again from time to time, which are answered with
+//! the same acknowledgement as before: so it knows that its peer is there.
+//!
+//! **Bounds.** At most [`LinkLimits::queue`] messages and [`LinkLimits::queue_bytes`] bytes wait for acknowledgement. With one more
+//! the link is *broken*: it forgets them and reports the peer as unreachable until one of the two incarnations ends, because a
+//! message that was accepted and dropped cannot be recovered. The limits are far above what one view asks for at once, and what
+//! earlier views asked for is dropped, except one window. A peer is also reported as unreachable if for
+//! [`LinkTimeouts::unreachable_after`] it has acknowledged nothing and answered nothing. How long a message waits in the queue
+//! does not matter: a peer that goes on acknowledging is reached.
 
+mod limits;
+mod receiving;
 mod round_trip;
+mod sending;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
 use crate::time::{Span, Time};
+pub(crate) use limits::{Acceptance, Weigh};
+pub use limits::{LinkLimits, LinkTally};
 use meshlock_protocol::{Epoch, numbered};
+use receiving::Receiving;
 use round_trip::RoundTrip;
-
-/// Maximum number of messages that wait for acknowledgement before a link breaks.
-pub(crate) const MAX_UNACKNOWLEDGED: usize = 1 << 14;
-
-/// Maximum number of messages that are sent again at once; their acknowledgement triggers the next.
-const RESEND_WINDOW: usize = 256;
-
-/// After this many deliveries without an acknowledgement, one is sent at once.
-const ACK_EVERY: u64 = 64;
+use sending::Sending;
 
 /// The timeouts of links, the same for all links of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkTimeouts {
     /// Maximum time that an acknowledgement waits for a message to travel with.
     pub ack_within: Span,
-    /// Time without an acknowledgement after which messages are sent again; doubled each time, up to eightfold.
+    /// Time without an acknowledgement after which messages are sent again; doubled once.
     pub resend_after: Span,
-    /// Time without an acknowledgement after which a peer is reported as unreachable.
+    /// Time without any sign that messages reach a peer after which it is reported as unreachable.
     pub unreachable_after: Span,
 }
 
@@ -94,156 +111,164 @@ pub(crate) type Outgoing<B> = Vec<(Member, Frame<B>)>;
 #[derive(Clone, Debug)]
 pub(crate) struct Links<B> {
     timeouts: LinkTimeouts,
+    limits: LinkLimits,
     peers: BTreeMap<SiteName, Link<B>>,
+    tally: LinkTally,
+    /// Whether an acknowledgement must be sent now.
+    owes_ack: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Link<B> {
     peer: Member,
-    /// Messages that are sent and not acknowledged.
-    unacknowledged: VecDeque<Unacknowledged<B>>,
-    /// The number of the first unacknowledged message.
-    first: u64,
-    /// When messages are sent again next, and how many times in a row they were.
-    resent: Resent,
-    broken: bool,
+    sending: Sending<B>,
+    receiving: Receiving,
     round_trip: RoundTrip,
-    /// Every message up to this number has been delivered here.
-    delivered: u64,
-    /// The value of `delivered` that the peer was last told.
-    told: u64,
-    ack_due: Option<Time>,
 }
 
-#[derive(Clone, Debug)]
-struct Unacknowledged<B> {
-    /// When it was first sent.
-    since: Time,
-    /// Whether it was sent again.
-    again: bool,
-    epoch: Epoch,
-    body: B,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Resent {
-    due: Time,
-    times: u32,
-}
-
-impl<B: Clone> Links<B> {
+impl<B: Clone + Weigh> Links<B> {
     /// Creates the state without any links.
-    pub(crate) fn new(timeouts: LinkTimeouts) -> Self {
-        Links { timeouts, peers: BTreeMap::new() }
+    pub(crate) fn new(timeouts: LinkTimeouts, limits: LinkLimits) -> Self {
+        Links { timeouts, limits, peers: BTreeMap::new(), tally: LinkTally::default(), owes_ack: false }
     }
 
-    /// Sends a message of the view `epoch` to `to`. Nothing is sent to an incarnation that is older than the known one.
+    /// Returns the limits.
+    pub(crate) fn limits(&self) -> &LinkLimits {
+        &self.limits
+    }
+
+    /// Returns what was counted since the start.
+    pub(crate) fn tally(&self) -> &LinkTally {
+        &self.tally
+    }
+
+    /// Sends a message of the view `epoch` to `to`, as soon as the window allows. Nothing is sent to an incarnation that is
+    /// older than the known one.
     pub(crate) fn send(&mut self, to: &Member, epoch: Epoch, body: B, now: Time, out: &mut Outgoing<B>) {
-        let timeouts = self.timeouts;
-        let Some(link) = self.link(to) else { return };
-        if link.broken {
-            return;
-        }
-        if link.unacknowledged.len() == MAX_UNACKNOWLEDGED {
-            link.broken = true;
-            link.unacknowledged = VecDeque::new();
-            return;
-        }
-        if link.unacknowledged.is_empty() {
-            link.resent = Resent { due: now + timeouts.resend_after, times: 0 };
-        }
-        link.unacknowledged.push_back(Unacknowledged { since: now, again: false, epoch, body: body.clone() });
-        let number = link.first + link.unacknowledged.len() as u64 - 1;
-        out.push((to.clone(), link.data(number, epoch, body)));
+        let Some(link) = link(&mut self.peers, to) else { return };
+        link.sending.push(epoch, body, now, &self.limits, &mut self.tally);
+        link.send_on(now, self.timeouts, &self.limits, &mut self.tally, out);
     }
 
-    /// Returns the number of the last message that was sent to this incarnation, or 0 if there was none.
+    /// Returns the number of the last message to this incarnation, sent or not, or 0 if there was none.
     pub(crate) fn last_sent(&self, to: &Member) -> u64 {
         let link = self.peers.get(&to.site).filter(|link| link.peer == *to);
-        link.map_or(0, |link| link.first + link.unacknowledged.len() as u64 - 1)
+        link.map_or(0, |link| link.sending.last())
     }
 
-    /// Handles a frame from `from`. Returns its message with the epoch if it is the next in order and `accepts` returns
-    /// true for both; a message that is not accepted now will be sent again.
+    /// Handles a frame from `from`, and sends what its acknowledgement makes room for. Returns its message with the epoch if it is
+    /// the next in order and `accepts` does not refuse it.
     pub(crate) fn receive(
         &mut self,
         from: &Member,
         frame: Frame<B>,
         now: Time,
-        accepts: impl FnOnce(Epoch, &B) -> bool,
+        out: &mut Outgoing<B>,
+        accepts: impl FnOnce(Epoch, &B) -> Acceptance,
     ) -> Result<Option<(Epoch, B)>, LinkFault> {
         let (timeouts, careless) = (self.timeouts, mutant::is_on(Mutant::ReconnectDropsOne));
-        let Some(link) = self.link(from) else { return Ok(None) };
+        let Some(link) = link(&mut self.peers, from) else { return Ok(None) };
         let (Frame::Data { ack, .. } | Frame::Ack { ack }) = frame;
-        link.on_ack(ack, now, timeouts)?;
+        let alone = matches!(frame, Frame::Ack { .. });
+        if let Some(answered) = link.sending.on_ack(ack, alone, now, timeouts)? {
+            let took = now.since(answered.since);
+            if answered.is_certain {
+                link.round_trip.measured(took);
+            } else {
+                link.round_trip.bounded(took);
+            }
+            if !mutant::is_on(Mutant::AckDoesNotSendOn) {
+                link.send_on(now, timeouts, &self.limits, &mut self.tally, out);
+            }
+        }
         let Frame::Data { number, epoch, body, .. } = frame else { return Ok(None) };
-        if number <= link.delivered {
-            // The peer does not know that this message has arrived: acknowledge it now.
-            link.ack_due = Some(now);
+        let delivered = link.receiving.delivered();
+        if number > delivered + 1 && !careless {
             return Ok(None);
         }
-        if number > link.delivered + 1 && !careless || !accepts(epoch, &body) {
+        if number <= delivered {
+            // The peer does not know that this message has arrived.
+            link.receiving.answer(now);
+            self.owes_ack = true;
             return Ok(None);
         }
-        link.delivered = number;
-        let soon = if link.delivered - link.told >= ACK_EVERY { now } else { now + timeouts.ack_within };
-        link.ack_due = Some(link.ack_due.map_or(soon, |due| due.min(soon)));
+        match accepts(epoch, &body) {
+            Acceptance::Take => {}
+            Acceptance::Hold => self.tally.held += u64::from(link.receiving.hold()),
+            Acceptance::Refuse => {
+                link.receiving.answer(now);
+                self.owes_ack = true;
+                self.tally.refused += 1;
+                return Ok(None);
+            }
+        }
+        link.receiving.on_delivered(number, body.weight(), now, timeouts, &self.limits);
+        self.owes_ack |= link.receiving.ack_due() == Some(now);
         Ok(Some((epoch, body)))
+    }
+
+    /// Returns whether an acknowledgement must be sent now, by [`on_time`](Links::on_time).
+    pub(crate) fn owes_ack(&self) -> bool {
+        self.owes_ack
+    }
+
+    /// Ends [`Acceptance::Hold`]: acknowledges all messages of `site` that were delivered.
+    pub(crate) fn release(&mut self, site: &SiteName, now: Time) {
+        if !mutant::is_on(Mutant::HeldForEver)
+            && let Some(link) = self.peers.get_mut(site)
+        {
+            self.owes_ack |= link.receiving.release(now);
+        }
+    }
+
+    /// Drops messages of views before `epoch` that were never sent, because that view was installed.
+    pub(crate) fn drop_void(&mut self, epoch: Epoch) {
+        for link in self.peers.values_mut() {
+            link.sending.drop_void(epoch, &mut self.tally);
+        }
     }
 
     /// Reacts to a new connection to `site`: everything that it may have missed is sent again.
     pub(crate) fn on_connected(&mut self, site: &SiteName, now: Time, out: &mut Outgoing<B>) {
         let Some(link) = self.peers.get_mut(site) else { return };
-        if mutant::is_on(Mutant::ReconnectDropsOne) && link.unacknowledged.pop_front().is_some() {
-            link.first += 1;
-        }
-        link.resent = Resent { due: now + self.timeouts.resend_after, times: 0 };
-        link.resend(out);
+        link.sending.on_connected(now, self.timeouts, &self.limits);
+        link.send_on(now, self.timeouts, &self.limits, &mut self.tally, out);
     }
 
     /// Sends what is due: acknowledgements that no message could carry, and messages that were not acknowledged in
     /// time.
     pub(crate) fn on_time(&mut self, now: Time, out: &mut Outgoing<B>) {
+        self.owes_ack = false;
         for link in self.peers.values_mut() {
-            if link.ack_due.is_some_and(|due| due <= now) {
-                link.told = link.delivered;
-                link.ack_due = None;
-                out.push((link.peer.clone(), Frame::Ack { ack: link.delivered }));
+            if link.receiving.ack_due().is_some_and(|due| due <= now) {
+                out.push((link.peer.clone(), Frame::Ack { ack: link.receiving.tell() }));
             }
-            if !link.unacknowledged.is_empty() && link.resent.due <= now {
-                let times = (link.resent.times + 1).min(3);
-                link.resent = Resent { due: now + self.timeouts.resend_after.times(1 << times), times };
-                link.resend(out);
+            if link.sending.due().is_some_and(|due| due <= now) {
+                link.sending.on_timeout(now, self.timeouts, &self.limits);
+                link.send_on(now, self.timeouts, &self.limits, &mut self.tally, out);
             }
         }
     }
 
     /// Returns when [`on_time`](Links::on_time) has something to do next.
     pub(crate) fn next_due(&self) -> Option<Time> {
-        let due = |link: &Link<B>| {
-            let resend = (!link.unacknowledged.is_empty()).then_some(link.resent.due);
-            [link.ack_due, resend].into_iter().flatten().min()
-        };
+        let due = |link: &Link<B>| [link.receiving.ack_due(), link.sending.due()].into_iter().flatten().min();
         self.peers.values().filter_map(due).min()
     }
 
-    /// Returns the peers that have left a message unacknowledged for too long or whose link is broken.
+    /// Returns the peers that messages have not reached for too long, or whose link is broken.
     pub(crate) fn unreachable(&self, now: Time) -> impl Iterator<Item = &Member> {
-        let overdue = move |link: &&Link<B>| {
-            let oldest = link.unacknowledged.front();
-            link.broken
-                || oldest.is_some_and(|oldest| now.since(oldest.since) >= self.timeouts.unreachable_after)
-        };
-        self.peers.values().filter(overdue).map(|link| &link.peer)
+        let timeouts = self.timeouts;
+        let silent = move |link: &&Link<B>| link.sending.is_unreachable(now, timeouts);
+        self.peers.values().filter(silent).map(|link| &link.peer)
     }
 
-    /// Returns the sites that have left a message unacknowledged for longer than `patience` and than twice their usual
-    /// round trip.
+    /// Returns the sites that have acknowledged nothing for longer than `patience` and than twice their usual round trip,
+    /// although messages wait for it.
     pub(crate) fn stalled(&self, now: Time, patience: Span) -> impl Iterator<Item = &SiteName> {
         let is_stalled = move |link: &&Link<B>| {
             let usual = link.round_trip.nearly_all().unwrap_or_default().times(2);
-            let oldest = link.unacknowledged.front();
-            oldest.is_some_and(|oldest| now.since(oldest.since) > patience.max(usual))
+            link.sending.silence(now).is_some_and(|silence| silence > patience.max(usual))
         };
         self.peers.values().filter(is_stalled).map(|link| &link.peer.site)
     }
@@ -264,70 +289,39 @@ impl<B: Clone> Links<B> {
     pub(crate) fn retain(&mut self, keep: impl Fn(&Member) -> bool) {
         self.peers.retain(|_, link| keep(&link.peer));
     }
-
-    /// Returns the link to `peer`, which is created if there is none or only one to an older incarnation; `None` if a
-    /// newer incarnation is known.
-    fn link(&mut self, peer: &Member) -> Option<&mut Link<B>> {
-        let link = self.peers.entry(peer.site.clone()).or_insert_with(|| Link::new(peer.clone()));
-        if link.peer.incarnation < peer.incarnation {
-            *link = Link::new(peer.clone());
-        }
-        (link.peer == *peer).then_some(link)
-    }
 }
 
-impl<B: Clone> Link<B> {
+/// Returns the link to `peer`, which is created if there is none or only one to an older incarnation; `None` if a newer
+/// incarnation is known.
+fn link<'a, B: Clone + Weigh>(
+    peers: &'a mut BTreeMap<SiteName, Link<B>>,
+    peer: &Member,
+) -> Option<&'a mut Link<B>> {
+    let link = peers.entry(peer.site.clone()).or_insert_with(|| Link::new(peer.clone()));
+    if link.peer.incarnation < peer.incarnation {
+        *link = Link::new(peer.clone());
+    }
+    (link.peer == *peer).then_some(link)
+}
+
+impl<B: Clone + Weigh> Link<B> {
     fn new(peer: Member) -> Self {
-        Link {
-            peer,
-            unacknowledged: VecDeque::new(),
-            first: 1,
-            resent: Resent { due: Time::ZERO, times: 0 },
-            broken: false,
-            round_trip: RoundTrip::default(),
-            delivered: 0,
-            told: 0,
-            ack_due: None,
-        }
+        let (receiving, round_trip) = (Receiving::default(), RoundTrip::default());
+        Link { peer, sending: Sending::new(), receiving, round_trip }
     }
 
-    /// Returns a data frame, which also carries the acknowledgement that is due.
-    fn data(&mut self, number: u64, epoch: Epoch, body: B) -> Frame<B> {
-        self.told = self.delivered;
-        self.ack_due = None;
-        Frame::Data { number, ack: self.delivered, epoch, body }
-    }
-
-    fn on_ack(&mut self, ack: u64, now: Time, timeouts: LinkTimeouts) -> Result<(), LinkFault> {
-        let sent = self.first + self.unacknowledged.len() as u64 - 1;
-        if ack > sent {
-            // After the link broke, messages that it dropped may still be acknowledged.
-            return if self.broken { Ok(()) } else { Err(LinkFault::AcknowledgesTheFuture { ack, sent }) };
-        }
-        if ack >= self.first {
-            let news = usize::try_from(ack + 1 - self.first).unwrap_or(usize::MAX);
-            // The last of them is what the acknowledgement answers; those before may have been acknowledged late.
-            let last = self.unacknowledged.drain(..news.min(self.unacknowledged.len())).next_back();
-            match last {
-                Some(last) if last.again => self.round_trip.bounded(now.since(last.since)),
-                Some(last) => self.round_trip.measured(now.since(last.since)),
-                None => {}
-            }
-            self.first = ack + 1;
-            // The peer makes progress: what is still missing gets the full timeout again.
-            self.resent = Resent { due: now + timeouts.resend_after, times: 0 };
-        }
-        Ok(())
-    }
-
-    fn resend(&mut self, out: &mut Outgoing<B>) {
-        let numbers = self.first..;
-        self.unacknowledged.iter_mut().take(RESEND_WINDOW).for_each(|sent| sent.again = true);
-        let again: Vec<(u64, Unacknowledged<B>)> =
-            numbers.zip(self.unacknowledged.iter().take(RESEND_WINDOW).cloned()).collect();
-        for (number, Unacknowledged { epoch, body, .. }) in again {
-            let frame = self.data(number, epoch, body);
-            out.push((self.peer.clone(), frame));
+    /// Sends all messages that may be sent now. They also carry the acknowledgement that is due.
+    fn send_on(
+        &mut self,
+        now: Time,
+        timeouts: LinkTimeouts,
+        limits: &LinkLimits,
+        tally: &mut LinkTally,
+        out: &mut Outgoing<B>,
+    ) {
+        while let Some((number, epoch, body)) = self.sending.take_next(now, timeouts, limits, tally) {
+            let ack = self.receiving.tell();
+            out.push((self.peer.clone(), Frame::Data { number, ack, epoch, body }));
         }
     }
 }

@@ -8,22 +8,20 @@
 //! sent its census. A site that is not a member of e has no lease. So when the first machine of e starts, nobody acts
 //! on a machine of e−1.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use meshlock_protocol::Epoch;
 
+use super::letters::Letters;
 use super::packet::LinkPayload;
 use super::{ClientAnswer, Node, NodeOutput, Note, Purpose, TraceEvent};
-use crate::links::Frame;
+use crate::links::{Acceptance, Frame, Links};
 use crate::membership::disk::DiskWrite;
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
 use crate::rules::Rules;
 use crate::table::{self, Census, CensusPiece, Holding, LeaseClock, LocalView, LockEvent, LockTable};
 use crate::view::View;
-
-/// Maximum number of messages of one member that wait for a view to open; further ones are sent again later.
-const MAX_EARLY: usize = 4096;
 
 /// Maximum number of locks that the clients of one member can hold: no correct site keeps more.
 const MAX_HELD: usize = 4 << 20;
@@ -56,10 +54,8 @@ pub(super) struct ViewChange {
     open: bool,
     /// The newest census of each site, of this view or of a later one.
     censuses: BTreeMap<SiteName, MemberCensus>,
-    /// Messages for machines that do not run yet, in order, each with its number on the link.
-    early: VecDeque<(Member, LinkPayload, u64)>,
-    /// The number of early messages from each site.
-    early_from: BTreeMap<SiteName, usize>,
+    /// Messages of this view that cannot be handled yet.
+    pub(super) letters: Letters,
 }
 
 /// The census of one member, as far as it has arrived.
@@ -76,6 +72,18 @@ struct MemberCensus {
 impl ViewChange {
     pub(super) fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// Returns whether a message of this view cannot be handled yet: the view is not open, the table has no room for its lock, or
+    /// another message about the same lock waits.
+    pub(super) fn must_wait(&self, payload: &LinkPayload, table: &LockTable) -> bool {
+        let lacks_room = match payload {
+            LinkPayload::Census(_) => return false,
+            LinkPayload::Lock(of) => !table.has_room(&of.lock),
+            LinkPayload::Permits(of) => !table.has_room_for_permits(&of.lock),
+            LinkPayload::Left(_) => false,
+        };
+        !self.open || lacks_room || self.letters.await_room(payload)
     }
 
     /// Returns the members of the view whose census has not arrived completely.
@@ -132,8 +140,6 @@ impl Node {
         self.answer_rules(out);
         let census = self.table.stop();
         self.change.open = false;
-        self.change.early.clear();
-        self.change.early_from.clear();
         let epoch = self.view.epoch;
         self.change.censuses.retain(|_, census| census.epoch >= epoch);
         self.answered_at.clear();
@@ -144,6 +150,8 @@ impl Node {
         self.links.retain(|peer| {
             view.contains(peer) || early.get(&peer.site).is_some_and(|census| census.from == *peer)
         });
+        self.links.drop_void(epoch);
+        self.drop_letters();
         if self.view.contains(&self.me) {
             let others = self.view.members.iter().filter(|member| **member != self.me).cloned();
             let others: Vec<Member> = others.collect();
@@ -226,11 +234,7 @@ impl Node {
         let mut local_view = LocalView::new(epoch, members, me, rules);
         local_view.shares_permits = shares_permits;
         self.in_table(out, |table, lease_clock, out| table.open(local_view, &all, lease_clock, out));
-        self.change.early_from.clear();
-        for (from, payload, number) in std::mem::take(&mut self.change.early) {
-            self.arrived = number;
-            self.on_payload(&from, payload, out);
-        }
+        self.handle_early(out);
     }
 
     /// Handles a frame that has arrived on a link.
@@ -241,30 +245,30 @@ impl Node {
             return;
         }
         let (change, table, epoch) = (&self.change, &self.table, self.view.epoch);
-        // What is not accepted now is sent again. What belongs to another view takes no room and must not block the
-        // link.
-        let takes = |sent_in: Epoch, payload: &LinkPayload| match payload {
-            LinkPayload::Lock(of) if sent_in == epoch && change.open => table.has_room(&of.lock),
-            LinkPayload::Permits(of) if sent_in == epoch && change.open => {
-                table.has_room_for_permits(&of.lock)
+        let limits = *self.links.limits();
+        // What belongs to another view takes no room.
+        let accepts = |sent_in: Epoch, payload: &LinkPayload| {
+            if sent_in == epoch && change.must_wait(payload, table) {
+                change.letters.acceptance(&from.site, payload, &limits)
+            } else {
+                Acceptance::Take
             }
-            LinkPayload::Lock(_) | LinkPayload::Left(_) | LinkPayload::Permits(_)
-                if sent_in == epoch && !change.open =>
-            {
-                change.early_from.get(&from.site).is_none_or(|count| *count < MAX_EARLY)
-            }
-            LinkPayload::Lock(_)
-            | LinkPayload::Left(_)
-            | LinkPayload::Permits(_)
-            | LinkPayload::Census(_) => true,
         };
         if let Frame::Data { number, .. } = &frame {
             self.arrived = *number;
         }
-        match self.links.receive(&from, frame, self.now, takes) {
+        let received = self.links.receive(&from, frame, self.now, &mut self.posted, accepts);
+        if !self.posted.is_empty() {
+            // What the acknowledgement made room for goes out before anything that the message causes.
+            self.post(out, |_, _, _| {});
+        }
+        match received {
             Ok(None) => {}
             Ok(Some((sent_in, payload))) => self.on_link_message(from, sent_in, payload, out),
             Err(fault) => Node::misbehaved(from.site, &fault.to_string(), out),
+        }
+        if self.links.owes_ack() {
+            self.post(out, Links::on_time);
         }
     }
 
@@ -289,12 +293,7 @@ impl Node {
                 }
             }
             payload if sent_in == epoch || careless && sent_in < epoch => {
-                if self.change.open {
-                    self.on_payload(&from, payload, out);
-                } else {
-                    *self.change.early_from.entry(from.site.clone()).or_default() += 1;
-                    self.change.early.push_back((from, payload, self.arrived));
-                }
+                self.on_letter(from, payload, out);
             }
             LinkPayload::Lock(_) | LinkPayload::Left(_) | LinkPayload::Permits(_) => {
                 // Older messages are for machines that have stopped. Nobody can open a newer view before this site has
@@ -306,7 +305,8 @@ impl Node {
         }
     }
 
-    fn on_payload(&mut self, from: &Member, payload: LinkPayload, out: &mut Vec<NodeOutput>) {
+    /// Handles a message of the view that is open.
+    pub(super) fn on_payload(&mut self, from: &Member, payload: LinkPayload, out: &mut Vec<NodeOutput>) {
         let Some(place) = self.view.place(from) else { return };
         match payload {
             LinkPayload::Lock(message) => {
@@ -369,5 +369,6 @@ impl Node {
             }
         }
         self.wanted = wanted;
+        self.handle_roomless(out);
     }
 }

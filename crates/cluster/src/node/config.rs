@@ -2,7 +2,7 @@
 
 use crate::address::Address;
 use crate::lease::{Terms, TermsError};
-use crate::links::LinkTimeouts;
+use crate::links::{LinkLimits, LinkTimeouts};
 use crate::membership::{MAX_LOG_ENTRIES, Pace};
 use crate::names::{ClusterName, SiteName};
 use crate::rules::{Rules, RulesError, RulesText};
@@ -30,6 +30,8 @@ pub struct Config {
     pub terms: Terms,
     /// Timeouts of links.
     pub link_timeouts: LinkTimeouts,
+    /// Limits of links.
+    pub link_limits: LinkLimits,
     /// Intervals of elections.
     pub pace: Pace,
     /// Length of a tick of elections.
@@ -97,6 +99,7 @@ impl Config {
                 resend_after: Span::from_millis(500),
                 unreachable_after: Span::from_millis(2500),
             },
+            link_limits: LinkLimits::default(),
             pace: Pace { heartbeat: 1, election: 5 },
             tick: Span::from_millis(100),
             max_log_entries: MAX_LOG_ENTRIES,
@@ -127,6 +130,7 @@ impl Config {
             return Err(ConfigError::LeaseShorterThanElection { lease, election });
         }
         self.max_past = self.max_past.min(MAX_PAST);
+        self.link_limits = self.link_limits.made_sound();
         self.table_config.margin = terms.margin;
         Ok(Checked { config: self, rules })
     }

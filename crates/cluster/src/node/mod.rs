@@ -19,6 +19,7 @@ mod config;
 mod detour;
 mod leader;
 mod leading;
+mod letters;
 mod note;
 mod outage;
 mod packet;
@@ -173,7 +174,7 @@ impl Node {
             leaving: None,
             lease: MemberLease::new(config.terms, now),
             noticed: None,
-            links: Links::new(config.link_timeouts),
+            links: Links::new(config.link_timeouts, config.link_limits),
             table: LockTable::new(config.table_config),
             view: View::default(),
             change: ViewChange::default(),

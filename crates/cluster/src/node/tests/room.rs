@@ -72,13 +72,24 @@ fn census_of(count: u64) -> (Lone, Vec<Frame<LinkPayload>>) {
     }
     lone.sent.clear();
     lone.receive_from("b", Content::View(view(2, vec![me, b])));
-    let mut frames = Vec::new();
-    for (_, content) in &lone.sent {
-        if let Content::Link { frame: frame @ Frame::Data { .. }, .. } = content {
-            frames.push(frame.clone());
-        }
+    let (mut frames, to) = (Vec::new(), lone.node.me().incarnation);
+    // The census goes on as its pieces are acknowledged.
+    while take_frames(&mut lone, &mut frames) {
+        let ack = frames.len() as u64;
+        lone.receive_from("b", Content::Link { to, frame: Frame::Ack { ack } });
     }
     (lone, frames)
+}
+
+/// Adds the messages that were sent on links since the last call. Returns whether there were any.
+fn take_frames(lone: &mut Lone, frames: &mut Vec<Frame<LinkPayload>>) -> bool {
+    let before = frames.len();
+    for (_, content) in lone.sent.drain(..) {
+        if let Content::Link { frame: frame @ Frame::Data { .. }, .. } = content {
+            frames.push(frame);
+        }
+    }
+    frames.len() > before
 }
 
 #[test]
