@@ -60,12 +60,20 @@ pub enum Mutant {
     CensusWithoutNumbers,
     /// After a change of rules new clients enter beside holders that count on a smaller number.
     OldNumbersForgotten,
+    /// A site that led and learns that another one does waits until its next renewal is due.
+    FormerLeaderAsksItself,
+    /// A renewal that is not granted is sent again only when the next one is due.
+    RenewalNotRepeated,
+    /// A member that another one could not reach is refused, though it was stopped or cut off itself and has come back.
+    ReportedMemberRefused,
+    /// Of two members that could not reach each other, one of which has died, the other one is refused.
+    DeadMemberCounts,
 }
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 26] = [
+    pub const ALL: [Mutant; 30] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -92,6 +100,10 @@ impl Mutant {
         Mutant::FreedWhileInUse,
         Mutant::CensusWithoutNumbers,
         Mutant::OldNumbersForgotten,
+        Mutant::FormerLeaderAsksItself,
+        Mutant::RenewalNotRepeated,
+        Mutant::ReportedMemberRefused,
+        Mutant::DeadMemberCounts,
     ];
 }
 

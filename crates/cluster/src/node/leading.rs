@@ -32,7 +32,7 @@ impl Node {
                 if view.contains(&from) && unreachable.len() <= view.members.len() {
                     leadership.on_in_step(&from, leased && epoch == view.epoch, now);
                     leadership.drained = drained.then_some(epoch).or(leadership.drained);
-                    leadership.on_renew(from.clone(), renewal, unreachable);
+                    leadership.on_renew(from.clone(), renewal, unreachable, now);
                 }
                 if epoch < view.epoch {
                     self.send(from.site, Content::View(view), out);
@@ -181,6 +181,7 @@ impl Node {
         out.push(NodeOutput::Note(Note::OtherTerms { agreed, configured }));
         self.config.terms = agreed;
         self.lease.agree(agreed);
+        self.links.agree(self.config.link_timeouts_by(agreed));
         self.table.agree_margin(agreed.margin);
     }
 

@@ -103,6 +103,8 @@ pub struct Node {
     lead_at: Time,
     /// The leader, as another site said.
     leader_hint: Option<SiteName>,
+    /// The site that the last request to the leader was sent to, until it grants something.
+    asked: Option<SiteName>,
     /// Number of requests to the leader since it last answered.
     unanswered: u32,
     /// Whether a new leader was asked early, since the last renewal that was due.
@@ -170,13 +172,14 @@ impl Node {
             leaving: None,
             lease: MemberLease::new(config.terms, now),
             noticed: None,
-            links: Links::new(config.link_timeouts),
+            links: Links::new(config.link_timeouts_by(config.terms)),
             table: LockTable::new(config.table_config),
             view: View::default(),
             change: ViewChange::default(),
             leadership: None,
             lead_at: Time::ZERO,
             leader_hint: None,
+            asked: None,
             unanswered: 0,
             hurried: false,
             answered_at: BTreeMap::new(),
@@ -232,6 +235,7 @@ impl Node {
             self.table.on_fresh_view_asked(self.now);
             self.reach_out(out);
         }
+        self.ask_new_leader(out);
         self.lead_if_due(out);
     }
 
