@@ -54,6 +54,8 @@ impl World {
             | Note::DiskIsOld { .. }
             | Note::FirstStartWaits { .. }
             | Note::EpochsExhausted
+            | Note::NameUsedTwice { .. }
+            | Note::NameTaken { .. }
             | Note::Misbehaved { .. }
             | Note::CannotOpen { .. } => {}
         }

@@ -68,12 +68,14 @@ pub enum Mutant {
     ReportedMemberRefused,
     /// Of two members that could not reach each other, one of which has died, the other one is refused.
     DeadMemberCounts,
+    /// A second process under the name of a running site is told to take the incarnation that the first one may take next.
+    RivalTakesNextIncarnation,
 }
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 30] = [
+    pub const ALL: [Mutant; 31] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -104,6 +106,7 @@ impl Mutant {
         Mutant::RenewalNotRepeated,
         Mutant::ReportedMemberRefused,
         Mutant::DeadMemberCounts,
+        Mutant::RivalTakesNextIncarnation,
     ];
 }
 

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_protocol::Epoch;
 
+use super::rival::Rival;
 use crate::address::Address;
 use crate::lease::{LeaseGrants, Renewal};
 use crate::membership::{Round, Term};
@@ -46,6 +47,8 @@ pub(super) struct Leadership {
     /// The members that each member cannot reach, by its last report, as far as that counts.
     reports: BTreeMap<Member, Vec<Member>>,
     contacts: BTreeMap<Member, Contact>,
+    /// Processes that ask to join under the names of members, one for each.
+    pub(super) rivals: BTreeMap<SiteName, Rival>,
     /// Since when each member that asks for renewals has not had a lease, or the current view: it does not receive what
     /// it is sent.
     out_of_step: BTreeMap<Member, Time>,
@@ -136,6 +139,7 @@ impl Leadership {
             joiners: BTreeMap::new(),
             reports: BTreeMap::new(),
             contacts: BTreeMap::new(),
+            rivals: BTreeMap::new(),
             out_of_step: BTreeMap::new(),
             leaving: BTreeMap::new(),
             pending: None,
@@ -178,12 +182,17 @@ impl Leadership {
 
     /// Returns the longest time between two renewals of a member after which it still counts as heard from all the time. It is shorter than
     /// what makes others report it, and long enough for lost renewals.
-    fn max_gap(&self) -> Span {
+    pub(super) fn max_gap(&self) -> Span {
         self.grants.terms().longest_pause().part(4).times(3)
     }
 
-    fn is_in_contact(&self, member: &Member, now: Time) -> bool {
+    pub(super) fn is_in_contact(&self, member: &Member, now: Time) -> bool {
         self.contacts.get(member).is_some_and(|contact| now.since(contact.last) <= self.max_gap())
+    }
+
+    /// Returns when a member has last asked for a renewal.
+    pub(super) fn last_contact(&self, member: &Member) -> Option<Time> {
+        self.contacts.get(member).map(|contact| contact.last)
     }
 
     /// Records whether a member has what it was sent last: its lease and the view.
@@ -276,6 +285,7 @@ impl Leadership {
         let outdated = confirmation.outdated.into_iter();
         let outdated = outdated.map(|(site, incarnation)| Member { site, incarnation });
         let outdated = outdated.filter(|member| !view.may_join(member) && !view.contains(member));
+        let outdated = outdated.filter(|member| self.is_name_free(&member.site, view, now));
         let outdated = outdated.map(|member| (member.clone(), view.last_incarnation(&member.site))).collect();
         Answers { granted, outdated }
     }
@@ -286,6 +296,7 @@ impl Leadership {
         self.grants.on_agreed(&view.members, view.terms, now);
         self.reports.retain(|member, _| view.contains(member));
         self.contacts.retain(|member, _| view.contains(member));
+        self.rivals.retain(|site, _| view.member(site).is_some());
         self.out_of_step.retain(|member, _| view.contains(member));
         self.leaving.retain(|member, _| view.contains(member));
         self.joiners.retain(|_, joiner| view.may_join(&joiner.member));

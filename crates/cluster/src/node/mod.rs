@@ -23,6 +23,7 @@ mod outage;
 mod packet;
 mod questions;
 mod registration;
+mod rival;
 mod talk;
 #[cfg(test)]
 mod tests;
@@ -116,6 +117,8 @@ pub struct Node {
     /// Questions who holds a lock, oldest first.
     inquiries: VecDeque<LockInquiry>,
     heard: LastHeard,
+    /// The incarnation of another process under this site's name that was noted last.
+    noted_rival: Option<Incarnation>,
     /// Members that have said that they leave.
     leavers: BTreeSet<Member>,
     /// Since when this site has had no lease, if it had one before.
@@ -187,6 +190,7 @@ impl Node {
             questions: Questions::default(),
             inquiries: VecDeque::new(),
             heard: LastHeard::default(),
+            noted_rival: None,
             leavers: BTreeSet::new(),
             lease_lost_at: None,
             has_lost_quorum: false,

@@ -62,7 +62,9 @@ impl Leadership {
     /// Lets these ask for renewals in time, in these milliseconds.
     fn hear_from(&mut self, members: &[&Member], millis: std::ops::RangeInclusive<u64>) {
         for time in millis.step_by(200) {
-            members.iter().for_each(|member| self.report(member, &[], time));
+            for member in members {
+                self.report(member, &[], time);
+            }
         }
     }
 
