@@ -131,12 +131,13 @@ const BREAKS: [(Mutant, &str); 26] = [
 
 /// Mutants with tests of their own, because it takes a certain seed, certain points of time or certain reports to show them: above, at the property
 /// `needless`, and among the unit tests of the leader.
-const CAUGHT_ELSEWHERE: [Mutant; 6] = [
+const CAUGHT_ELSEWHERE: [Mutant; 7] = [
     Mutant::RoomAskedForAtOnce,
     Mutant::FormerLeaderAsksItself,
     Mutant::RenewalNotRepeated,
     Mutant::ReportedMemberRefused,
     Mutant::DeadMemberCounts,
+    Mutant::LastingReportIgnored,
     Mutant::RivalTakesNextIncarnation,
 ];
 

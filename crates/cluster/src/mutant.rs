@@ -68,6 +68,8 @@ pub enum Mutant {
     ReportedMemberRefused,
     /// Of two members that could not reach each other, one of which has died, the other one is refused.
     DeadMemberCounts,
+    /// Two members that cannot reach each other both stay, if their renewals seem rare by the leader's clock.
+    LastingReportIgnored,
     /// A second process under the name of a running site is told to take the incarnation that the first one may take next.
     RivalTakesNextIncarnation,
 }
@@ -75,7 +77,7 @@ pub enum Mutant {
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 31] = [
+    pub const ALL: [Mutant; 32] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -106,6 +108,7 @@ impl Mutant {
         Mutant::RenewalNotRepeated,
         Mutant::ReportedMemberRefused,
         Mutant::DeadMemberCounts,
+        Mutant::LastingReportIgnored,
         Mutant::RivalTakesNextIncarnation,
     ];
 }

@@ -47,6 +47,8 @@ pub(super) struct Leadership {
     /// The members that each member cannot reach, by its last report, as far as that counts.
     reports: BTreeMap<Member, Vec<Member>>,
     contacts: BTreeMap<Member, Contact>,
+    /// Since when each member (the first one) has reported another one in all of its reports.
+    first_reports: BTreeMap<(Member, Member), Time>,
     /// Processes that ask to join under the names of members, one for each.
     pub(super) rivals: BTreeMap<SiteName, Rival>,
     /// Since when each member that asks for renewals has not had a lease, or the current view: it does not receive what
@@ -139,6 +141,7 @@ impl Leadership {
             joiners: BTreeMap::new(),
             reports: BTreeMap::new(),
             contacts: BTreeMap::new(),
+            first_reports: BTreeMap::new(),
             rivals: BTreeMap::new(),
             out_of_step: BTreeMap::new(),
             leaving: BTreeMap::new(),
@@ -154,7 +157,8 @@ impl Leadership {
     ///
     /// A report counts only between two members that were both in contact with this leader for all of that time. Otherwise one of them
     /// was stopped or cut off, which explains the report: if it is still silent its lease ends without a decision of this leader, and if it
-    /// is not, the two may reach each other by now.
+    /// is not, the two may reach each other by now. If they still do not after the length of a lease, it counts all the same: their clocks may
+    /// be so slow that their renewals seem rare.
     pub(super) fn on_renew(
         &mut self,
         member: Member,
@@ -168,22 +172,33 @@ impl Leadership {
             contact.since = now;
         }
         contact.last = now;
-        let long = self.grants.terms().longest_pause();
-        let contact = |member: &Member| self.contacts.get(member);
-        let long_since = |member: &Member| contact(member).is_some_and(|of| now.since(of.since) >= long);
+        self.first_reports.retain(|(by, of), _| *by != member || unreachable.contains(of));
+        for other in &unreachable {
+            self.first_reports.entry((member.clone(), other.clone())).or_insert(now);
+        }
         if !mutant::is_on(Mutant::ReportedMemberRefused) {
-            unreachable
-                .retain(|other| long_since(&member) && long_since(other) && self.is_in_contact(other, now));
+            unreachable.retain(|other| self.is_report_valid(&member, other, now));
         }
         self.reports.insert(member.clone(), unreachable);
         self.waiting.retain(|(other, _)| *other != member);
         self.waiting.push((member, renewal));
     }
 
-    /// Returns the longest time between two renewals of a member after which it still counts as heard from all the time. It is shorter than
-    /// what makes others report it, and long enough for lost renewals.
+    fn is_report_valid(&self, by: &Member, of: &Member, now: Time) -> bool {
+        let terms = self.grants.terms();
+        let is_heard = |member: &Member| {
+            self.contacts.get(member).is_some_and(|contact| now.since(contact.since) >= terms.longest_pause())
+        };
+        let lasts = |since: &Time| now.since(*since) >= terms.length;
+        let key = (by.clone(), of.clone());
+        is_heard(by) && is_heard(of) && self.is_in_contact(of, now)
+            || self.first_reports.get(&key).is_some_and(lasts) && !mutant::is_on(Mutant::LastingReportIgnored)
+    }
+
+    /// Returns the longest time between two renewals of a member after which it still counts as heard from all the time: a shorter
+    /// silence does not explain a report.
     pub(super) fn max_gap(&self) -> Span {
-        self.grants.terms().longest_pause().part(4).times(3)
+        self.grants.terms().longest_pause()
     }
 
     pub(super) fn is_in_contact(&self, member: &Member, now: Time) -> bool {
@@ -296,6 +311,7 @@ impl Leadership {
         self.grants.on_agreed(&view.members, view.terms, now);
         self.reports.retain(|member, _| view.contains(member));
         self.contacts.retain(|member, _| view.contains(member));
+        self.first_reports.retain(|(by, of), _| view.contains(by) && view.contains(of));
         self.rivals.retain(|site, _| view.member(site).is_some());
         self.out_of_step.retain(|member, _| view.contains(member));
         self.leaving.retain(|member, _| view.contains(member));

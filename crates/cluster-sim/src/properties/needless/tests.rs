@@ -163,3 +163,11 @@ fn nobody_is_told_of_a_loss_if_another_site_crashes() {
     assert_eq!((tally.lost, tally.violations), (0, 0), "of {}", tally.runs);
     assert_eq!(tally.seen(Occurrence::Crashed), tally.runs);
 }
+
+#[test]
+fn of_two_sites_that_cannot_reach_each_other_one_goes_also_if_their_clocks_are_much_slower_than_the_leaders()
+{
+    // The leader's clock is two and a half times as fast, so that it finds renewals late.
+    let options = RunOptions { faults: Some(1), ..RunOptions::default() };
+    assert_eq!(crate::run(3_002_743, &options).violation, None);
+}

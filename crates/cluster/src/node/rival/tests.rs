@@ -52,10 +52,10 @@ fn a_process_under_the_name_of_a_member_that_goes_on_renewing_is_a_second_one() 
     renew(&mut leader, [0, 1000].into_iter());
     let second = member("b", 9);
     assert_eq!(leader.on_rival(&second, &view, at(1500)), None, "it may have been restarted");
-    renew(&mut leader, (2000..=5000).step_by(1000));
-    assert_eq!(leader.on_rival(&second, &view, at(5100)), Some((member("b", 5), true)));
-    assert_eq!(leader.on_rival(&second, &view, at(6100)), Some((member("b", 5), false)), "known by now");
-    assert_eq!(leader.on_rival(&member("b", 10), &view, at(6200)), None, "yet another one");
+    renew(&mut leader, (2000..=6000).step_by(1000));
+    assert_eq!(leader.on_rival(&second, &view, at(6100)), Some((member("b", 5), true)));
+    assert_eq!(leader.on_rival(&second, &view, at(7100)), Some((member("b", 5), false)), "known by now");
+    assert_eq!(leader.on_rival(&member("b", 10), &view, at(7200)), None, "yet another one");
     assert_eq!(leader.on_rival(&member("b", 5), &view, at(9000)), None, "the member itself");
     assert_eq!(leader.on_rival(&member("c", 1), &view, at(9000)), None, "a name that nobody has");
 }
