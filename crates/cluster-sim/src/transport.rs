@@ -89,6 +89,7 @@ impl World {
 
     pub(super) fn cut(&mut self, a: usize, b: usize) {
         if self.network.cut(a, b, &mut self.draw) {
+            self.needless.on_connection(a, b, false, self.now);
             let delay = self.draw.u64(1_000..300_000);
             self.after(delay, Event::Connect(a, b));
         }
@@ -102,6 +103,7 @@ impl World {
             self.after(200_000, Event::Connect(a, b));
             return Ok(());
         }
+        self.needless.on_connection(a, b, true, self.now);
         self.drive(a, Input::Connected { site: self.names[b].clone(), carries: true })?;
         self.drive(b, Input::Connected { site: self.names[a].clone(), carries: true })
     }

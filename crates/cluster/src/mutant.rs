@@ -74,12 +74,24 @@ pub enum Mutant {
     NobodyHeldBack,
     /// A peer that was held back is never acknowledged anything again.
     HeldForEver,
+    /// A site that led and learns that another one does waits until its next renewal is due.
+    FormerLeaderAsksItself,
+    /// A renewal that is not granted is sent again only when the next one is due.
+    RenewalNotRepeated,
+    /// A member that another one could not reach is refused, though it was stopped or cut off itself and has come back.
+    ReportedMemberRefused,
+    /// Of two members that could not reach each other, one of which has died, the other one is refused.
+    DeadMemberCounts,
+    /// Two members that cannot reach each other both stay, if their renewals seem rare by the leader's clock.
+    LastingReportIgnored,
+    /// A second process under the name of a running site is told to take the incarnation that the first one may take next.
+    RivalTakesNextIncarnation,
 }
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 33] = [
+    pub const ALL: [Mutant; 39] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -113,6 +125,12 @@ impl Mutant {
         Mutant::VoidDropsSent,
         Mutant::NobodyHeldBack,
         Mutant::HeldForEver,
+        Mutant::FormerLeaderAsksItself,
+        Mutant::RenewalNotRepeated,
+        Mutant::ReportedMemberRefused,
+        Mutant::DeadMemberCounts,
+        Mutant::LastingReportIgnored,
+        Mutant::RivalTakesNextIncarnation,
     ];
 }
 

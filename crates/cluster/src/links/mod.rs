@@ -142,6 +142,11 @@ impl<B: Clone + Weigh> Links<B> {
         &self.tally
     }
 
+    /// Follows other timeouts from now on.
+    pub(crate) fn agree(&mut self, timeouts: LinkTimeouts) {
+        self.timeouts = timeouts;
+    }
+
     /// Sends a message of the view `epoch` to `to`, as soon as the window allows. Nothing is sent to an incarnation that is
     /// older than the known one.
     pub(crate) fn send(&mut self, to: &Member, epoch: Epoch, body: B, now: Time, out: &mut Outgoing<B>) {

@@ -37,6 +37,15 @@ impl Packet {
     pub fn direct(cluster: ClusterId, incarnation: Incarnation, content: Content) -> Self {
         Packet { cluster, incarnation, route: Route::Direct, content }
     }
+
+    /// Returns the incarnation of the site at the other end of the connection, if the packet says it: one that was carried
+    /// names the incarnation of the site that it comes from.
+    pub fn incarnation_of_neighbour(&self) -> Option<Incarnation> {
+        match self.route {
+            Route::Direct | Route::To(_) => Some(self.incarnation),
+            Route::From(_) => None,
+        }
+    }
 }
 
 /// The way of a packet from its sender to its receiver.
@@ -108,6 +117,9 @@ pub enum Content {
         address: Address,
     },
     /// From the leader, after it has confirmed that it leads, to a site that asks to join: this incarnation is too old.
+    ///
+    /// If `last` is below `incarnation`, from any site to the two processes that use one name: `last` takes part, the other one is refused
+    /// (`rival.rs`).
     TooOld {
         /// The incarnation that asked.
         incarnation: Incarnation,
