@@ -24,6 +24,7 @@ mod system;
 mod systems;
 mod takeover;
 mod uncontended;
+mod view_change;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -90,6 +91,8 @@ enum Measurement {
     Takeover,
     /// One client of a site whose ports are full of connections that say nothing
     Flood,
+    /// A view change and a renewal while many locks are held
+    ViewChange,
 }
 
 /// The other lock services that can be chosen.
@@ -281,6 +284,11 @@ async fn measure(
     if arguments.wants(Measurement::Flood) {
         note("a client of a site whose ports are flooded");
         report.goals.extend(flood::measure(program, arguments.times(10_000)).await?);
+    }
+    if arguments.wants(Measurement::ViewChange) {
+        let held = arguments.times(200_000);
+        note(&format!("a view change with {held} held locks"));
+        report.goals.extend(view_change::measure(held).await?);
     }
     if arguments.compares() {
         sides::measure(arguments, program, peers, &mut report).await?;

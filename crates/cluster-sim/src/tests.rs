@@ -100,7 +100,7 @@ fn writing_a_run_down_does_not_change_it() {
 }
 
 /// Which mutant breaks which property: the table in [`properties`].
-const BREAKS: [(Mutant, &str); 26] = [
+const BREAKS: [(Mutant, &str); 31] = [
     (Mutant::CensusSkipped, "exclusion"),
     (Mutant::GrantWithoutLease, "exclusion"),
     (Mutant::LapseKeepsLocks, "exclusion"),
@@ -108,6 +108,7 @@ const BREAKS: [(Mutant, &str); 26] = [
     (Mutant::ReservedInUse, "exclusion"),
     (Mutant::FreedWhileInUse, "exclusion"),
     (Mutant::CensusWithoutNumbers, "exclusion"),
+    (Mutant::HolderElsewhereForgotten, "exclusion"),
     (Mutant::OldNumbersForgotten, "exclusion"),
     (Mutant::OtherClusterAccepted, "agreement"),
     (Mutant::FenceNotCarried, "fences"),
@@ -118,6 +119,7 @@ const BREAKS: [(Mutant, &str); 26] = [
     (Mutant::NewLeaderDoesNotWait, "leases"),
     (Mutant::GrantUnconfirmed, "leases"),
     (Mutant::ReconnectDropsOne, "starvation"),
+    (Mutant::LeftUnnoticed, "starvation"),
     (Mutant::GoneClientKeepsLocks, "departed"),
     (Mutant::OutageIsContention, "contention"),
     (Mutant::OldEpochAccepted, "sound"),
@@ -126,6 +128,9 @@ const BREAKS: [(Mutant, &str); 26] = [
     (Mutant::LostDiskVotes, "sound"),
     (Mutant::StampIgnored, "sound"),
     (Mutant::PastForgotten, "sound"),
+    (Mutant::RenewalRevivesLost, "sound"),
+    (Mutant::WaiterNotNoted, "sound"),
+    (Mutant::DrainedUnnoticed, "sound"),
     (Mutant::TornBatchKept, PANIC),
 ];
 

@@ -60,12 +60,22 @@ pub enum Mutant {
     CensusWithoutNumbers,
     /// After a change of rules new clients enter beside holders that count on a smaller number.
     OldNumbersForgotten,
+    /// A renewal of the lease gives locks back to holders that were told that they have lost them.
+    RenewalRevivesLost,
+    /// A lock for whose waiters nothing could be asked, without a lease, is not noted.
+    WaiterNotNoted,
+    /// A lock that was left between the census and the opening of the view is not noted.
+    LeftUnnoticed,
+    /// A lock that is held elsewhere is first used in a view as if nobody held it.
+    HolderElsewhereForgotten,
+    /// It is not noted that a name that nobody may enter has lost enough holders for a new view.
+    DrainedUnnoticed,
 }
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 26] = [
+    pub const ALL: [Mutant; 31] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -92,6 +102,11 @@ impl Mutant {
         Mutant::FreedWhileInUse,
         Mutant::CensusWithoutNumbers,
         Mutant::OldNumbersForgotten,
+        Mutant::RenewalRevivesLost,
+        Mutant::WaiterNotNoted,
+        Mutant::LeftUnnoticed,
+        Mutant::HolderElsewhereForgotten,
+        Mutant::DrainedUnnoticed,
     ];
 }
 

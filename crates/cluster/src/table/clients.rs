@@ -62,20 +62,27 @@ pub(super) struct Clients(Option<Box<Queues>>);
 /// Maximum number of spare allocations that are kept, and the maximum capacity of their queues.
 const MAX_SPARE: usize = 16;
 
-/// Spare allocations of locks that became idle.
+/// Spare allocations of locks that became idle, and of locks without waiters.
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::vec_box, reason = "the boxes are what is kept, and what a lock takes")]
-pub(super) struct Spare(Vec<Box<Queues>>);
+pub(super) struct Spare {
+    queues: Vec<Box<Queues>>,
+    waiters: Vec<VecDeque<WaitingClient>>,
+}
 
 impl Deref for Clients {
     type Target = Queues;
     fn deref(&self) -> &Queues {
+        #[cfg(test)]
+        visits::note();
         self.0.as_deref().unwrap_or(&NOBODY)
     }
 }
 
 impl DerefMut for Clients {
     fn deref_mut(&mut self) -> &mut Queues {
+        #[cfg(test)]
+        visits::note();
         self.0.get_or_insert_default()
     }
 }
@@ -83,15 +90,25 @@ impl DerefMut for Clients {
 impl Clients {
     /// Allocates the queues, if there are none, before a client is added.
     pub(super) fn wake(&mut self, spare: &mut Spare) -> &mut Queues {
-        self.0.get_or_insert_with(|| spare.0.pop().unwrap_or_default())
+        let queues = self.0.get_or_insert_with(|| spare.queues.pop().unwrap_or_default());
+        if queues.waiters.capacity() == 0 {
+            queues.waiters = spare.waiters.pop().unwrap_or_default();
+        }
+        queues
     }
 
-    /// Returns the allocation to `spare` if there are no clients.
+    /// Returns what is not needed to `spare`: a lock that is held takes no memory for waiters that it does not have.
     pub(super) fn rest(&mut self, spare: &mut Spare) {
+        let Some(queues) = &mut self.0 else { return };
+        if queues.waiters.is_empty() && queues.waiters.capacity() > 0 {
+            let waiters = std::mem::take(&mut queues.waiters);
+            if waiters.capacity() <= MAX_SPARE && spare.waiters.len() < MAX_SPARE {
+                spare.waiters.push(waiters);
+            }
+        }
         let Some(queues) = self.0.take_if(|queues| queues.is_idle()) else { return };
-        let is_short = queues.waiters.capacity().max(queues.holds.capacity()) <= MAX_SPARE;
-        if is_short && spare.0.len() < MAX_SPARE {
-            spare.0.push(queues);
+        if queues.holds.capacity() <= MAX_SPARE && spare.queues.len() < MAX_SPARE {
+            spare.queues.push(queues);
         }
     }
 }
@@ -108,5 +125,24 @@ pub(super) fn forget(
         if client.requests.is_empty() && client.label.is_none() {
             sessions.remove(&session);
         }
+    }
+}
+
+/// Counts how often the clients of a lock are looked at, for tests of what a step costs.
+#[cfg(test)]
+pub(super) mod visits {
+    use std::cell::Cell;
+
+    std::thread_local! {
+        static VISITS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(super) fn note() {
+        VISITS.set(VISITS.get() + 1);
+    }
+
+    /// Returns the number of looks on this thread so far.
+    pub(crate) fn count() -> u64 {
+        VISITS.get()
     }
 }

@@ -310,7 +310,7 @@ impl<O: Observer> Acquisition<O> {
         let session = match owner {
             Owner::Session(session) => session,
             Owner::Own { label, silence } => {
-                let session = node.open_session(Arc::new(IgnoreAnswers));
+                let session = node.open_session();
                 self.session.store(session.0, Ordering::Relaxed);
                 introduce(node, session, label, silence);
                 session
@@ -398,11 +398,4 @@ impl<O: Observer> Listener for Acquisition<O> {
         };
         self.end(ended);
     }
-}
-
-/// The listener of an acquisition's own session. Its client is not told of lease extensions.
-struct IgnoreAnswers;
-
-impl Listener for IgnoreAnswers {
-    fn on_answer(&self, _: &ClientAnswer) {}
 }

@@ -160,10 +160,17 @@ fn permits() -> [PermitMessage; 8] {
 
 fn links() -> Vec<Named> {
     let lock = || "jobs".parse().expect("a name");
-    let holding = Holding { lock: lock(), slots: vec![None, Some(2)], permits: Some(3) };
+    let holding = Holding { lock: lock(), slots: vec![None, Some(2)].into(), permits: Some(3) };
     let frames = [Frame::Ack { ack: 1 }, data(lock_message(None))];
     let payloads = [
-        ("", LinkPayload::Census(CensusPiece { holdings: vec![holding], last: true, has_permits: true })),
+        (
+            "",
+            LinkPayload::Census(CensusPiece {
+                holdings: vec![holding].into(),
+                last: true,
+                has_permits: true,
+            }),
+        ),
         ("", lock_message(None)),
         (" with a cause", lock_message(Cause::new(300))),
         (" of different numbers", lock_message_of_different_numbers()),
@@ -239,7 +246,7 @@ fn meaning(content: &Content, version: u16) -> Packet {
         && let Some(piece) = packet.content.census_piece_mut()
     {
         piece.has_permits = false;
-        piece.holdings.iter_mut().for_each(|holding| holding.permits = None);
+        piece.holdings.make_mut().iter_mut().for_each(|holding| holding.permits = None);
     }
     packet
 }

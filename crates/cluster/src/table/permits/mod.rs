@@ -30,7 +30,7 @@ use meshlock_protocol::fence::Stamp;
 use super::lock::{Env, Lock, Machines};
 use super::{
     AcquireOutcome, LeaseClock, LocalView, LockEvent, LockKey, LockTable, Request, RequestRefusal, ServedBy,
-    TableOutput,
+    Slots, TableOutput,
 };
 use crate::mutant::{self, Mutant};
 use crate::names::LockName;
@@ -288,6 +288,7 @@ impl LockTable {
         if self.locks.get(key).is_some_and(|lock| unused(lock)) {
             self.locks.swap_remove(key);
             self.shared.remove(key);
+            self.unsought.swap_remove(key);
         }
     }
 
@@ -296,7 +297,7 @@ impl LockTable {
         &mut self,
         view: &LocalView,
         key: &LockKey,
-        held: &[(usize, Vec<Option<u32>>)],
+        held: &[(usize, Slots)],
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
     ) {
