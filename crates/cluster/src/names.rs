@@ -1,5 +1,6 @@
 //! Names of clusters, sites, their incarnations, locks and clients.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
@@ -128,6 +129,11 @@ impl LockName {
         &self.0
     }
 
+    /// Checks that a text can be a lock's name.
+    pub(crate) fn check(text: &str) -> Result<(), NameError> {
+        measured("lock", text, Self::MAX_BYTES)
+    }
+
     /// Returns the index among `members` members of the lock's home: where its token, coordinator or root starts.
     ///
     /// The index is the FNV-1a hash of the name's bytes, modulo the number of members: all members of a view must
@@ -139,11 +145,18 @@ impl LockName {
     }
 }
 
+/// Names are ordered and hashed as their text.
+impl Borrow<str> for LockName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 impl FromStr for LockName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        measured("lock", text, Self::MAX_BYTES)?;
+        LockName::check(text)?;
         Ok(LockName(text.into()))
     }
 }

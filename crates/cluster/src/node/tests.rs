@@ -314,11 +314,8 @@ fn mangled_packets_end_not(voter: &str) {
     let b = Member { site: "b".parse().unwrap(), incarnation: Incarnation::new(1) };
     let frame = |body| crate::links::Frame::Data { number: 1, ack: 0, epoch, body };
     let link = |payload| Content::Link { to: me.incarnation, frame: frame(payload) };
-    let holding = crate::table::Holding {
-        lock: "jobs".parse().unwrap(),
-        slots: vec![Some(0), None].into(),
-        permits: None,
-    };
+    let holding =
+        crate::table::Holding { lock: "jobs".parse().unwrap(), slots: vec![Some(0), None], permits: None };
     let question: QuestionId = postcard::from_bytes(&[1, 1]).unwrap();
     let patterns = [
         Content::Join { epoch, reached: vec![me.clone()], address: "b:1".parse().unwrap() },

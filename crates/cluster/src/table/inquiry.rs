@@ -148,7 +148,7 @@ impl LockTable {
             let Some(known) = self.locks.get_mut(&key).filter(|lock| !lock.clients.waiters.is_empty()) else {
                 continue;
             };
-            for waiter in &mut known.clients.waiters {
+            for waiter in known.clients.waiters.iter_mut() {
                 if let Some(inquiry) = &mut waiter.inquiry {
                     inquiry.replies.insert(place, reported);
                     let is_late = waiter.deadline.is_some_and(|deadline| deadline.end <= lease_clock.now);

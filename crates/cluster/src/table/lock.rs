@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::clients::{Clients, Hold, Spare, WaitingClient};
 use super::draining::Leftover;
-use super::opening::HeldElsewhere;
+use super::elsewhere::HeldElsewhere;
 use super::permits::{Mark, PermitMessage};
 use super::{
     LeaseClock, LocalView, LockEvent, LockKey, LockMessage, Request, ServedBy, StepKind, TableAlarm,
@@ -306,7 +306,7 @@ impl Lock {
         env.trace(lane, || StepKind::Release(request));
         if let Some(act_by) = stop_by {
             *env.losing -= 1;
-            env.alarms.remove(&(act_by, TableAlarm::Lost(env.key.clone(), request)));
+            env.alarms.remove(&(*act_by, TableAlarm::Lost(env.key.clone(), request)));
         }
         match &mut self.machines {
             // The difference to the census is corrected when the view opens.

@@ -64,7 +64,8 @@ impl LockTable {
     pub(super) fn check_losing(&self) -> Result<(), &'static str> {
         let mut lost: Vec<(Time, TableAlarm)> = Vec::new();
         for (key, lock) in &self.locks {
-            let alarm = |hold: &Hold| Some((hold.stop_by?, TableAlarm::Lost(key.clone(), hold.request)));
+            let alarm =
+                |hold: &Hold| Some((**hold.stop_by.as_ref()?, TableAlarm::Lost(key.clone(), hold.request)));
             lost.extend(lock.clients.holds.iter().filter_map(alarm));
         }
         let alarms = self.alarms.iter().filter(|(_, alarm)| matches!(alarm, TableAlarm::Lost(..)));
@@ -100,7 +101,7 @@ impl Revocation<'_> {
     /// until `act_by`.
     pub(super) fn revoke(&mut self, name: &LockKey, hold: &mut Hold, act_by: Time, why: LossReason) {
         if hold.stop_by.is_none() {
-            hold.stop_by = Some(act_by);
+            hold.stop_by = Some(Box::new(act_by));
             *self.losing += 1;
             self.tally.lost(why);
             self.out.push(TableOutput::LockEvent(LockEvent::Lost { request: hold.request, act_by, why }));

@@ -24,6 +24,8 @@
 mod census;
 mod clients;
 mod draining;
+mod elsewhere;
+mod holdings;
 mod inquiry;
 mod lock;
 mod losing;
@@ -51,13 +53,14 @@ use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName};
 use crate::time::{Span, Time};
 pub(crate) use census::Census;
-pub use census::{CensusPiece, Holding, Holdings, Slots};
+pub use census::CensusPiece;
 use clients::{Spare, WaitingClient, forget};
 use draining::Leftover;
+use elsewhere::HeldElsewhere;
+pub use holdings::{Holding, HoldingRef, Holdings};
 use inquiry::Deadline;
 pub(crate) use inquiry::Obstacle;
 use lock::{Env, Lock, MachineInput};
-use opening::HeldElsewhere;
 use permits::{Home, Mark};
 pub use permits::{PermitMessage, PermitsOf};
 pub use refusal::{LossReason, Outage, PermitCount, RequestRefusal, VotersInReach};
@@ -335,7 +338,7 @@ impl LockTable {
 
     /// Returns whether the lock takes memory here already: it is in use, or was held when the view opened.
     fn is_known(&self, lock: &LockKey) -> bool {
-        self.locks.contains_key(lock) || self.elsewhere.contains_key(&lock.name)
+        self.locks.contains_key(lock) || self.elsewhere.contains(lock.name.as_str())
     }
 
     /// Returns whether the table is half full, and more than half of that consists of locks that a fresh view would not

@@ -8,15 +8,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use foldhash::fast::FixedState;
-use indexmap::IndexMap;
-use indexmap::map::Entry;
 use meshlock_protocol::registry::SiteCall;
 use meshlock_protocol::{Epoch, FenceClock, Holders, SiteId};
 use smallvec::{SmallVec, smallvec};
 
-use super::census::{Census, Holding, Slots};
+use super::census::Census;
 use super::draining::Leftover;
+use super::elsewhere::HeldElsewhere;
+use super::holdings::HoldingRef;
 use super::lock::{Env, Lane, Lock, MachineInput, Machines};
 use super::{
     AcquireOutcome, LeaseClock, LocalView, LockEvent, LockKey, LockTable, Request, RequestRefusal,
@@ -26,14 +25,14 @@ use crate::mutant::{self, Mutant};
 use crate::names::LockName;
 use crate::view::Placement;
 
+/// For each holder of a lock the number of its permit, where permits are numbered.
+pub(super) type Slots = SmallVec<[Option<u32>; 1]>;
+
 /// The holders of a lock when a view opens: the place of each member that has any, with their slots.
 type HoldersByPlace = SmallVec<[(usize, Slots); 1]>;
 
 /// The holders of a name when a view opens, by their number of permits.
 type HoldersByPermits = BTreeMap<u32, HoldersByPlace>;
-
-/// Locks with one holder, at another member, whose machines have not been started here: its place and slot.
-pub(super) type HeldElsewhere = IndexMap<LockName, (usize, Option<u32>), FixedState>;
 
 /// How a name that is held is opened in a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,28 +78,22 @@ impl LockTable {
         let holdings = |place: usize| census[place].iter().flat_map(|piece| piece.iter());
         let others = || (0..census.len()).filter(|place| *place != local_view.me);
         let count = |place: usize| census[place].iter().map(|piece| piece.len()).sum::<usize>();
-        self.elsewhere.reserve(others().map(count).sum());
+        self.elsewhere = HeldElsewhere::with_capacity(others().map(count).sum());
         let mut at_once = std::mem::take(&mut self.left);
         for place in others() {
-            for holding in holdings(place) {
-                let [slot] = holding.slots[..] else {
-                    at_once.insert(holding.lock.clone());
-                    continue;
-                };
-                match self.elsewhere.entry(holding.lock.clone()) {
-                    Entry::Vacant(free) if is_by_rule(local_view, holding) => {
-                        free.insert((place, slot));
-                    }
-                    Entry::Vacant(_) | Entry::Occupied(_) => {
-                        at_once.insert(holding.lock.clone());
+            for piece in &census[place] {
+                for (at, holding) in piece.iter().enumerate() {
+                    let is_alone = holding.slots.len() == 1 && is_by_rule(local_view, &holding);
+                    if !is_alone || !self.elsewhere.insert(place, piece, at) {
+                        at_once.insert(holding.name());
                     }
                 }
             }
         }
         for holding in holdings(local_view.me) {
-            let is_alone = holding.slots.len() == 1 && is_by_rule(local_view, holding);
-            if !is_alone || !self.elsewhere.is_empty() && self.elsewhere.contains_key(&holding.lock) {
-                at_once.insert(holding.lock.clone());
+            let is_alone = holding.slots.len() == 1 && is_by_rule(local_view, &holding);
+            if !is_alone || self.elsewhere.contains(holding.lock) {
+                at_once.insert(holding.name());
             }
         }
         let mut held: BTreeMap<LockName, HoldersByPermits> = BTreeMap::new();
@@ -108,12 +101,14 @@ impl LockTable {
             return held;
         }
         for place in 0..census.len() {
-            let is_held = |holding: &&Holding| !holding.slots.is_empty() && at_once.contains(&holding.lock);
-            for Holding { lock, slots, permits } in holdings(place).filter(is_held) {
-                let permits = permits.unwrap_or_else(|| local_view.rules.rule(lock).permits);
-                let by_permits = held.entry(lock.clone()).or_default();
-                by_permits.entry(permits).or_default().push((place, slots.clone()));
-                self.elsewhere.swap_remove(lock);
+            let is_held =
+                |holding: &HoldingRef<'_>| !holding.slots.is_empty() && at_once.contains(holding.lock);
+            for holding in holdings(place).filter(is_held) {
+                let permits =
+                    holding.permits.unwrap_or_else(|| local_view.rules.rule_for(holding.lock).permits);
+                let by_permits = held.entry(holding.name()).or_default();
+                by_permits.entry(permits).or_default().push((place, Slots::from_slice(holding.slots)));
+                self.elsewhere.remove(holding.lock);
             }
         }
         held
@@ -173,8 +168,8 @@ impl LockTable {
 }
 
 /// Returns whether the holders count on the number of permits of the rule.
-fn is_by_rule(local_view: &LocalView, holding: &Holding) -> bool {
-    holding.permits.is_none_or(|permits| permits == local_view.rules.rule(&holding.lock).permits)
+fn is_by_rule(local_view: &LocalView, holding: &HoldingRef<'_>) -> bool {
+    holding.permits.is_none_or(|permits| permits == local_view.rules.rule_for(holding.lock).permits)
 }
 
 /// Returns how a name with these holders is opened: as long as some of them count on another number of permits than the
@@ -222,7 +217,7 @@ impl Lock {
             let slots = self.clients.holds.iter().map(|hold| hold.slot).collect();
             return smallvec![(local_view.me, slots)];
         }
-        let elsewhere = env.elsewhere.swap_remove(&env.key.name);
+        let elsewhere = env.elsewhere.remove(env.key.name.as_str());
         let elsewhere = elsewhere.filter(|_| !mutant::is_on(Mutant::HolderElsewhereForgotten));
         elsewhere.map_or_else(SmallVec::new, |(place, slot)| smallvec![(place, smallvec![slot])])
     }

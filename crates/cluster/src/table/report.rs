@@ -144,7 +144,7 @@ impl LockTable {
         let in_use = keyed.iter().find(|(_, lock)| !lock.clients.holds.is_empty()).or(keyed.last());
         let locks: Vec<&Lock> = keyed.iter().map(|(_, lock)| *lock).collect();
         let holds = || locks.iter().flat_map(|lock| &lock.clients.holds);
-        let waiters = || locks.iter().flat_map(|lock| &lock.clients.waiters);
+        let waiters = || locks.iter().flat_map(|lock| lock.clients.waiters.iter());
         LockReport {
             machines: in_use.map_or_else(|| self.at_rest(lock, 0), |(key, lock)| self.machinery(key, lock)),
             holders: holds().take(MAX_LISTED).map(|hold| self.holder(hold, now)).collect(),
@@ -302,7 +302,7 @@ impl LockTable {
     /// Returns the state in which the machines of a name would start that was held when the view opened, by `holders`
     /// clients of this site.
     fn at_rest(&self, name: &LockName, holders: u32) -> Machinery {
-        let is_held = holders > 0 || self.elsewhere.contains_key(name);
+        let is_held = holders > 0 || self.elsewhere.contains(name.as_str());
         match self.rules().filter(|_| is_held && !self.draining.contains_key(name)) {
             None => Machinery::Stopped,
             Some(rules) => {

@@ -95,9 +95,7 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
         if numbers.len() != piece.holdings.len() {
             return Err(PacketError::Permits);
         }
-        for (holding, permits) in piece.holdings.make_mut().iter_mut().zip(numbers) {
-            holding.permits = Some(permits);
-        }
+        piece.holdings.set_permits(numbers.into_iter().map(Some));
         (piece.has_permits, rest) = (true, behind);
     }
     check_version(&packet, version)?;
@@ -134,7 +132,7 @@ pub(crate) fn permit_packets() -> [Packet; 2] {
     use meshlock_cluster::table::{CensusPiece, Holding, PermitMessage, PermitsOf};
 
     let lock = || "jobs".parse().expect("a name");
-    let holding = Holding { lock: lock(), slots: vec![Some(0), None].into(), permits: Some(3) };
+    let holding = Holding { lock: lock(), slots: vec![Some(0), None], permits: Some(3) };
     let piece = CensusPiece { holdings: vec![holding].into(), last: true, has_permits: true };
     let message =
         PermitMessage::Reserved { in_use: Some(3), stamp: FenceClock::new(Epoch::default()).stamp() };
@@ -203,7 +201,7 @@ mod tests {
     fn census(numbers: &[Option<u32>], has_permits: bool) -> Packet {
         let holding = |permits: &Option<u32>| Holding {
             lock: "jobs".parse().unwrap(),
-            slots: vec![Some(0)].into(),
+            slots: vec![Some(0)],
             permits: *permits,
         };
         let holdings = numbers.iter().map(holding).collect();

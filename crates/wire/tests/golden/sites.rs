@@ -160,7 +160,7 @@ fn permits() -> [PermitMessage; 8] {
 
 fn links() -> Vec<Named> {
     let lock = || "jobs".parse().expect("a name");
-    let holding = Holding { lock: lock(), slots: vec![None, Some(2)].into(), permits: Some(3) };
+    let holding = Holding { lock: lock(), slots: vec![None, Some(2)], permits: Some(3) };
     let frames = [Frame::Ack { ack: 1 }, data(lock_message(None))];
     let payloads = [
         (
@@ -246,7 +246,7 @@ fn meaning(content: &Content, version: u16) -> Packet {
         && let Some(piece) = packet.content.census_piece_mut()
     {
         piece.has_permits = false;
-        piece.holdings.make_mut().iter_mut().for_each(|holding| holding.permits = None);
+        piece.holdings.set_permits(std::iter::repeat(None));
     }
     packet
 }

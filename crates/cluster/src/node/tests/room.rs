@@ -105,8 +105,7 @@ fn a_census_of_a_hundred_thousand_locks_travels_in_pieces_that_fit_a_packet() {
 fn a_view_opens_only_when_the_last_piece_of_every_census_has_come() {
     let (mut lone, frames) = census_of(0);
     assert_eq!(frames.len(), 1, "one that holds nothing says so");
-    let hold =
-        |lock: &str| Holding { lock: lock.parse().unwrap(), slots: vec![Some(0)].into(), permits: Some(1) };
+    let hold = |lock: &str| Holding { lock: lock.parse().unwrap(), slots: vec![Some(0)], permits: Some(1) };
     let mut number = 0;
     let mut piece = |lone: &mut Lone, lock, last| {
         number += 1;

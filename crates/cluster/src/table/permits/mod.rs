@@ -28,9 +28,10 @@ use meshlock_protocol::FenceClock;
 use meshlock_protocol::fence::Stamp;
 
 use super::lock::{Env, Lock, Machines};
+use super::opening::Slots;
 use super::{
     AcquireOutcome, LeaseClock, LocalView, LockEvent, LockKey, LockTable, Request, RequestRefusal, ServedBy,
-    Slots, TableOutput,
+    TableOutput,
 };
 use crate::mutant::{self, Mutant};
 use crate::names::LockName;

@@ -62,10 +62,7 @@ fn an_input_visits_as_many_locks_among_thousands_as_among_none() {
         let looked = visited(&mut tables, |table, lease_clock, out| {
             table.on_time(lease_clock, out);
             assert!(!table.wants_fresh_view(lease_clock.now) && table.has_room(&lock()));
-            assert_eq!(
-                table.holds_anything(),
-                held > 0 || !table.elsewhere.is_empty() || table.granted() > 0
-            );
+            assert_eq!(table.holds_anything(), table.granted() > 0);
             let _ = (table.next_due(), table.tallied());
         });
         assert_eq!(looked, (0, 0));
