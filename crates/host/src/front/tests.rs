@@ -368,3 +368,9 @@ fn nothing_is_granted_or_changed_while_a_required_audit_log_cannot_be_written() 
         assert_eq!(front.audit().lost(), 0);
     });
 }
+
+/// A client may hold many locks, and each has one.
+#[test]
+fn an_acquisition_takes_little_memory() {
+    assert!(size_of::<Acquisition<()>>() <= 176, "{}", size_of::<Acquisition<()>>());
+}
