@@ -249,16 +249,25 @@ async fn measure(
         notes: Vec::new(),
     };
     // First, while this process uses little memory.
-    let mut idle = None;
+    let mut idle = Vec::new();
     if arguments.wants(Measurement::Memory) {
         let locks = arguments.times(1_000_000);
         note(&format!("{locks} idle locks"));
-        idle = Some(GoalRow {
+        idle.push(GoalRow {
             what: format!("{locks} idle locks, resident memory for each at each site"),
             unit: "bytes",
             ours: memory::bytes_per_idle_lock(locks).await?,
             reference: None,
             goal: Some(Goal::Below(500.0)),
+        });
+        let locks = arguments.times(200_000);
+        note(&format!("{locks} held locks"));
+        idle.push(GoalRow {
+            what: format!("{locks} held locks, resident memory of the node's process for each"),
+            unit: "bytes",
+            ours: memory::bytes_per_held_lock(program, locks).await?,
+            reference: None,
+            goal: Some(Goal::Below(1000.0)),
         });
     }
     if arguments.wants(Measurement::Uncontended) {

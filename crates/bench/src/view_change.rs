@@ -206,7 +206,7 @@ fn census_of(site: usize, held: usize) -> Vec<Packet> {
     let numbers: Vec<usize> = (site..held).step_by(SITES).collect();
     let holding = |number: &usize| {
         let lock: LockName = name(*number).parse().expect("a name");
-        Holding { lock, slots: vec![Some(0)].into(), permits: Some(1) }
+        Holding { lock, slots: vec![Some(0)], permits: Some(1) }
     };
     let packet = |numbers: &[usize]| {
         let holdings = numbers.iter().map(holding).collect();
