@@ -17,7 +17,6 @@ use meshlock_cluster::table::{CensusPiece, Holding};
 use meshlock_wire::sites::{VERSIONS, decode_packet, encode_packet};
 use tokio::task::JoinSet;
 
-use super::memory::resident_bytes;
 use super::report::{Goal, GoalRow, Reference, median};
 
 const SITES: usize = 3;
@@ -41,9 +40,7 @@ pub(super) async fn measure(held: usize) -> anyhow::Result<Vec<GoalRow>> {
     cluster.ready().await;
     let without = view_changes(&cluster).await?;
     let wait_without = longest_wait(&cluster).await?;
-    let before = resident_bytes(std::process::id())?;
     let guards = hold(&cluster, held).await?;
-    let memory = resident_bytes(std::process::id())?.saturating_sub(before) as f64 / held as f64;
     let wait_with = longest_wait(&cluster).await?;
     let with = view_changes(&cluster).await?;
     anyhow::ensure!(guards.iter().all(|guard| !guard.is_lost()), "locks were lost in a view change");
@@ -71,13 +68,6 @@ pub(super) async fn measure(held: usize) -> anyhow::Result<Vec<GoalRow>> {
             ours: wait_with,
             reference: Some(Reference { what: "with none".to_owned(), value: wait_without }),
             goal: None,
-        },
-        GoalRow {
-            what: format!("{held} held locks, resident memory for each at all three sites"),
-            unit: "bytes",
-            ours: memory,
-            reference: None,
-            goal: Some(Goal::Below(1000.0)),
         },
     ])
 }
