@@ -24,6 +24,7 @@ mod system;
 mod systems;
 mod takeover;
 mod uncontended;
+mod view_change;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -90,6 +91,8 @@ enum Measurement {
     Takeover,
     /// One client of a site whose ports are full of connections that say nothing
     Flood,
+    /// A view change and a renewal while many locks are held
+    ViewChange,
 }
 
 /// The other lock services that can be chosen.
@@ -246,16 +249,25 @@ async fn measure(
         notes: Vec::new(),
     };
     // First, while this process uses little memory.
-    let mut idle = None;
+    let mut idle = Vec::new();
     if arguments.wants(Measurement::Memory) {
         let locks = arguments.times(1_000_000);
         note(&format!("{locks} idle locks"));
-        idle = Some(GoalRow {
+        idle.push(GoalRow {
             what: format!("{locks} idle locks, resident memory for each at each site"),
             unit: "bytes",
             ours: memory::bytes_per_idle_lock(locks).await?,
             reference: None,
             goal: Some(Goal::Below(500.0)),
+        });
+        let locks = arguments.times(200_000);
+        note(&format!("{locks} held locks"));
+        idle.push(GoalRow {
+            what: format!("{locks} held locks, resident memory of the node's process for each"),
+            unit: "bytes",
+            ours: memory::bytes_per_held_lock(program, locks).await?,
+            reference: None,
+            goal: Some(Goal::Below(1000.0)),
         });
     }
     if arguments.wants(Measurement::Uncontended) {
@@ -281,6 +293,11 @@ async fn measure(
     if arguments.wants(Measurement::Flood) {
         note("a client of a site whose ports are flooded");
         report.goals.extend(flood::measure(program, arguments.times(10_000)).await?);
+    }
+    if arguments.wants(Measurement::ViewChange) {
+        let held = arguments.times(200_000);
+        note(&format!("a view change with {held} held locks"));
+        report.goals.extend(view_change::measure(held).await?);
     }
     if arguments.compares() {
         sides::measure(arguments, program, peers, &mut report).await?;

@@ -9,6 +9,7 @@ use super::world::World;
 use meshlock_cluster::node::{ClientAnswer, LockQueue, Note};
 use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::{LockEvent, RequestRefusal};
+use meshlock_cluster::time::Time;
 use meshlock_cluster::view::View;
 
 impl World {
@@ -89,6 +90,9 @@ impl World {
     /// Handles a node's answer to a client: it is checked now, and the client receives it a little later.
     pub(super) fn answer(&mut self, machine: usize, answer: ClientAnswer) -> CheckResult {
         let process = match &answer {
+            ClientAnswer::Lock(LockEvent::Extended { lease_end }) => {
+                return self.on_extended(machine, *lease_end);
+            }
             ClientAnswer::Lock(tell) => {
                 self.judge(machine, tell)?;
                 self.recipient(tell)
@@ -131,12 +135,31 @@ impl World {
             | ClientAnswer::Leaves { .. }
             | ClientAnswer::Traced { .. } => None,
         };
-        let Some(process) = process else { return Ok(()) };
-        let Some(session) = self.processes[process].session else { return Ok(()) };
+        if let Some(process) = process {
+            self.tell(process, answer);
+        }
+        Ok(())
+    }
+
+    /// Lets a process receive an answer a little later, after those before.
+    fn tell(&mut self, process: usize, answer: ClientAnswer) {
+        let Some(session) = self.processes[process].session else { return };
         let delay = self.within(500);
         let at = self.now.after(delay).max(self.processes[process].last_told);
         self.processes[process].last_told = at;
         self.at(at, Event::Told { process, session, answer });
+    }
+
+    /// Handles the renewal of a site's lease: every process of the site that assumes that it holds something is told, as
+    /// a node's host does.
+    fn on_extended(&mut self, machine: usize, lease_end: Time) -> CheckResult {
+        for process in self.processes_at(machine) {
+            let Some(session) = self.processes[process].session else { continue };
+            if self.exclusion.on_extended(session, lease_end, self.now)? {
+                self.coverage.record(Occurrence::Extended);
+                self.tell(process, ClientAnswer::Lock(LockEvent::Extended { lease_end }));
+            }
+        }
         Ok(())
     }
 
@@ -174,10 +197,8 @@ impl World {
                 self.fences.on_granted(&lock, machine, (permits, slot), fence, self.now)?;
                 self.trace.entered(self.now, machine, &lock, fence);
             }
-            LockEvent::Extended { session, lease_end } => {
-                self.coverage.record(Occurrence::Extended);
-                self.exclusion.on_extended(session, lease_end, self.now)?;
-            }
+            // It is for no single request, and handled before.
+            LockEvent::Extended { .. } => {}
             LockEvent::Lost { request, act_by, why } => {
                 self.coverage.record(Occurrence::Lost);
                 self.exclusion.on_lost(request, act_by);

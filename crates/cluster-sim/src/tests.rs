@@ -100,7 +100,7 @@ fn writing_a_run_down_does_not_change_it() {
 }
 
 /// Which mutant breaks which property: the table in [`properties`].
-const BREAKS: [(Mutant, &str); 30] = [
+const BREAKS: [(Mutant, &str); 35] = [
     (Mutant::CensusSkipped, "exclusion"),
     (Mutant::GrantWithoutLease, "exclusion"),
     (Mutant::LapseKeepsLocks, "exclusion"),
@@ -108,6 +108,7 @@ const BREAKS: [(Mutant, &str); 30] = [
     (Mutant::ReservedInUse, "exclusion"),
     (Mutant::FreedWhileInUse, "exclusion"),
     (Mutant::CensusWithoutNumbers, "exclusion"),
+    (Mutant::HolderElsewhereForgotten, "exclusion"),
     (Mutant::OldNumbersForgotten, "exclusion"),
     (Mutant::OtherClusterAccepted, "agreement"),
     (Mutant::FenceNotCarried, "fences"),
@@ -119,6 +120,7 @@ const BREAKS: [(Mutant, &str); 30] = [
     (Mutant::GrantUnconfirmed, "leases"),
     (Mutant::ReconnectDropsOne, "starvation"),
     (Mutant::NoDetours, "starvation"),
+    (Mutant::LeftUnnoticed, "starvation"),
     (Mutant::GoneClientKeepsLocks, "departed"),
     (Mutant::OutageIsContention, "contention"),
     (Mutant::OldEpochAccepted, "sound"),
@@ -127,6 +129,9 @@ const BREAKS: [(Mutant, &str); 30] = [
     (Mutant::LostDiskVotes, "sound"),
     (Mutant::StampIgnored, "sound"),
     (Mutant::PastForgotten, "sound"),
+    (Mutant::RenewalRevivesLost, "sound"),
+    (Mutant::WaiterNotNoted, "sound"),
+    (Mutant::DrainedUnnoticed, "sound"),
     (Mutant::TornBatchKept, PANIC),
     (Mutant::AckDoesNotSendOn, "starvation"),
     (Mutant::VoidDropsSent, "sound"),

@@ -120,7 +120,7 @@ impl World {
     /// Returns the process that receives this event, if it still runs.
     pub(super) fn recipient(&self, tell: &LockEvent) -> Option<usize> {
         let session = match tell {
-            LockEvent::Extended { session, .. } => *session,
+            LockEvent::Extended { .. } => return None,
             LockEvent::Granted { request, .. }
             | LockEvent::Lost { request, .. }
             | LockEvent::Released { request }
@@ -141,7 +141,7 @@ impl World {
         }
         match tell {
             LockEvent::Granted { request, fence, lease_end, .. } => self.enter(request, fence, lease_end),
-            LockEvent::Extended { lease_end, .. } => {
+            LockEvent::Extended { lease_end } => {
                 for client in self.clients_in(process) {
                     if let ClientState::Inside(inside) = &mut self.clients[client].state
                         && !inside.lost

@@ -86,12 +86,22 @@ pub enum Mutant {
     LastingReportIgnored,
     /// A second process under the name of a running site is told to take the incarnation that the first one may take next.
     RivalTakesNextIncarnation,
+    /// A renewal of the lease gives locks back to holders that were told that they have lost them.
+    RenewalRevivesLost,
+    /// A lock for whose waiters nothing could be asked, without a lease, is not noted.
+    WaiterNotNoted,
+    /// A lock that was left between the census and the opening of the view is not noted.
+    LeftUnnoticed,
+    /// A lock that is held elsewhere is first used in a view as if nobody held it.
+    HolderElsewhereForgotten,
+    /// It is not noted that a name that nobody may enter has lost enough holders for a new view.
+    DrainedUnnoticed,
 }
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 39] = [
+    pub const ALL: [Mutant; 44] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -131,6 +141,11 @@ impl Mutant {
         Mutant::DeadMemberCounts,
         Mutant::LastingReportIgnored,
         Mutant::RivalTakesNextIncarnation,
+        Mutant::RenewalRevivesLost,
+        Mutant::WaiterNotNoted,
+        Mutant::LeftUnnoticed,
+        Mutant::HolderElsewhereForgotten,
+        Mutant::DrainedUnnoticed,
     ];
 }
 

@@ -1,10 +1,13 @@
 //! Names of clusters, sites, their incarnations, locks and clients.
 
+use std::borrow::Borrow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::printable::{Printable, is_invisible};
 
@@ -62,8 +65,7 @@ pub fn fnv_1a(bytes: impl Iterator<Item = u8>) -> u64 {
 }
 
 /// The name of a cluster, made of the same characters as a site's.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClusterName(Arc<str>);
 
 impl ClusterName {
@@ -89,8 +91,7 @@ impl FromStr for ClusterName {
 }
 
 /// The name of a site, which never changes.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SiteName(Arc<str>);
 
 impl SiteName {
@@ -116,8 +117,7 @@ impl FromStr for SiteName {
 ///
 /// It prints as [`Printable`] text, because anyone who may acquire a lock can choose its name; [`as_str`](LockName::as_str) returns the name
 /// itself.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockName(Arc<str>);
 
 impl LockName {
@@ -127,6 +127,11 @@ impl LockName {
     /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Checks that a text can be a lock's name.
+    pub(crate) fn check(text: &str) -> Result<(), NameError> {
+        measured("lock", text, Self::MAX_BYTES)
     }
 
     /// Returns the index among `members` members of the lock's home: where its token, coordinator or root starts.
@@ -140,18 +145,24 @@ impl LockName {
     }
 }
 
+/// Names are ordered and hashed as their text.
+impl Borrow<str> for LockName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 impl FromStr for LockName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        measured("lock", text, Self::MAX_BYTES)?;
+        LockName::check(text)?;
         Ok(LockName(text.into()))
     }
 }
 
 /// A description of a client for people, such as "backup.sh, process 812 on host a": 1 to 200 bytes of printable text.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientLabel(Arc<str>);
 
 impl ClientLabel {
@@ -203,7 +214,22 @@ impl FromStr for ClientLabel {
     }
 }
 
-/// Implements what all kinds of names share: conversion from and to strings, and printing.
+/// Reads a name from text and checks it. A census has many names, so the text is copied once only.
+struct NameReader<N>(PhantomData<N>);
+
+impl<N: FromStr<Err = NameError>> Visitor<'_> for NameReader<N> {
+    type Value = N;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<N, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+/// Implements what all kinds of names share: reading and writing, conversion from and to strings, and printing.
 macro_rules! prints_as_its_text {
     ($($name:ident)*) => {$(
         impl TryFrom<String> for $name {
@@ -215,6 +241,16 @@ macro_rules! prints_as_its_text {
         impl From<$name> for String {
             fn from(name: $name) -> String {
                 name.0.as_ref().to_owned()
+            }
+        }
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(NameReader(PhantomData))
             }
         }
         impl fmt::Display for $name {

@@ -13,7 +13,7 @@ use super::meter::{HostMeter, Via};
 use super::net::PeerConnection;
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{ClientAnswer, Input, Node, NodeOutput, Note, WriteToken};
-use meshlock_cluster::table::{LockEvent, Request, Session};
+use meshlock_cluster::table::{LockEvent, Request};
 use meshlock_cluster::time::Time;
 use meshlock_system::now;
 
@@ -26,7 +26,7 @@ pub(super) struct Core {
     pub(super) written: Option<WriteToken>,
     pub(super) peers: BTreeMap<SiteName, Arc<PeerConnection>>,
     pub(super) requests: FxHashMap<Request, Arc<dyn Listener>>,
-    pub(super) sessions: FxHashMap<Session, Arc<dyn Listener>>,
+    pub(super) open_sessions: usize,
     pub(super) last_request: u64,
     pub(super) last_session: u64,
     /// When the clock's task wakes up next.
@@ -61,7 +61,7 @@ impl Core {
             written: None,
             peers: BTreeMap::new(),
             requests: FxHashMap::default(),
-            sessions: FxHashMap::default(),
+            open_sessions: 0,
             last_request: 0,
             last_session: 0,
             armed: Time::ZERO,
@@ -141,6 +141,9 @@ impl Core {
                 // If the disk's thread has ended, the node is about to stop.
                 Sink::Thread(disk) => drop(disk.send((token, writes))),
             },
+            NodeOutput::Answer(ClientAnswer::Lock(LockEvent::Extended { lease_end })) => {
+                shared.renewals.on_renewed(lease_end);
+            }
             NodeOutput::Answer(answer) => {
                 log::tells(&self.node.me().site, &answer);
                 self.answer(&answer);
@@ -151,12 +154,8 @@ impl Core {
 
     pub(super) fn answer(&mut self, answer: &ClientAnswer) {
         let (request, over) = match answer {
-            ClientAnswer::Lock(LockEvent::Extended { session, .. }) => {
-                if let Some(listener) = self.sessions.get(session) {
-                    listener.on_answer(answer);
-                }
-                return;
-            }
+            // It is for no request: whoever holds something asks for the lease's end.
+            ClientAnswer::Lock(LockEvent::Extended { .. }) => return,
             ClientAnswer::Lock(LockEvent::Granted { request, .. } | LockEvent::Lost { request, .. })
             | ClientAnswer::Traced { request, .. } => (request, false),
             ClientAnswer::Lock(

@@ -19,6 +19,7 @@ use super::log;
 use super::net::{Net, PacketHandler};
 use super::pending::Evictions;
 use super::published::Published;
+use super::renewals::Renewals;
 use super::store::{Store, StoreError};
 use super::thread::IdleThread;
 use meshlock_cluster::founding;
@@ -127,6 +128,7 @@ pub(super) struct SharedNode {
     pub(super) state: watch::Sender<NodeState>,
     pub(super) net: Arc<Net>,
     pub(super) published: Published,
+    pub(super) renewals: Renewals,
     /// Wakes the clock's task when its next alarm has moved to an earlier time.
     alarm: Notify,
 }
@@ -167,8 +169,8 @@ impl Engine {
         let published = Published::default();
         published.update(&node, false);
         let (core, state) = (Mutex::new(Core::new(node, outputs)), watch::Sender::new(NodeState::default()));
-        let shared =
-            Arc::new(SharedNode { core, state, net: Arc::new(net), published, alarm: Notify::new() });
+        let (net, renewals, alarmed) = (Arc::new(net), Renewals::new(), Notify::new());
+        let shared = Arc::new(SharedNode { core, state, net, published, renewals, alarm: alarmed });
         let stop = Arc::new(Notify::new());
         let (running, stopped) = channel();
         let mut threads = Vec::new();
@@ -257,6 +259,17 @@ impl Handle {
         &self.shared.published
     }
 
+    /// Returns until when everything lasts that is held here and not lost, as of the last renewal of the lease. A caller reads this before
+    /// it looks whether its lock is lost.
+    pub fn renewed_until(&self) -> Time {
+        self.shared.renewals.end()
+    }
+
+    /// Returns a channel with that time, which changes after every renewal.
+    pub(crate) fn renewals(&self) -> watch::Receiver<Time> {
+        self.shared.renewals.watch()
+    }
+
     /// Waits until `wanted` holds of the node's state.
     pub async fn until(&self, wanted: impl FnMut(&NodeState) -> bool) -> NodeState {
         let mut state = self.shared.state.subscribe();
@@ -274,17 +287,16 @@ impl Locked<'_> {
         &self.core.node
     }
 
-    /// Opens a session. `listener` receives the answers that concern everything the session holds, such as lease extensions.
-    pub(crate) fn open_session(&mut self, listener: Arc<dyn Listener>) -> Session {
+    /// Opens a session.
+    pub(crate) fn open_session(&mut self) -> Session {
         self.core.last_session += 1;
-        let session = Session(self.core.last_session);
-        self.core.sessions.insert(session, listener);
-        session
+        self.core.open_sessions += 1;
+        Session(self.core.last_session)
     }
 
-    /// Ends a session and releases what it holds. Neither the session's listener nor those of its `requests` are called again.
+    /// Ends a session, once, and releases what it holds. The listeners of its `requests` are not called again.
     pub(crate) fn close_session(&mut self, session: Session, requests: impl IntoIterator<Item = Request>) {
-        self.core.sessions.remove(&session);
+        self.core.open_sessions = self.core.open_sessions.saturating_sub(1);
         for request in requests {
             self.core.requests.remove(&request);
             log::ends(&self.core.node.me().site, request);
@@ -326,7 +338,7 @@ impl Drop for Engine {
             // depends on those writes is sent either.
             core.disk = Sink::Closed;
             // Listeners own handles of the node: dropping them breaks the reference cycle.
-            (core.requests, core.sessions) = Default::default();
+            drop(std::mem::take(&mut core.requests));
         }
         let me = std::thread::current().id();
         for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != me) {
@@ -345,6 +357,7 @@ async fn run(shared: Arc<SharedNode>, alarm: AsyncAlarm, listen: Option<TcpListe
         error = keep_time(&shared, &alarm) => {
             tracing::error!(?error, "the clock's alarm has failed: this site has stopped; start it again");
         }
+        () = shared.renewals.keep_telling() => {}
         () = stop.notified() => {}
     }
 }

@@ -29,6 +29,7 @@ mod meter;
 mod net;
 mod pending;
 mod published;
+mod renewals;
 mod store;
 mod thread;
 

@@ -138,7 +138,7 @@ impl Readings {
             locks,
             holders,
             waiters,
-            sessions: core.sessions.len(),
+            sessions: core.open_sessions,
             epoch: u64::from(view.epoch.number()),
             members: view.members.len(),
             is_member: view.contains(node.me()),

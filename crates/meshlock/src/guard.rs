@@ -347,11 +347,15 @@ impl Guard {
     fn end(&self) -> Time {
         match &self.0 {
             #[cfg(feature = "node")]
-            GrantedBy::Node { node, acquisition, grant } => match acquisition.state() {
-                AcquireState::Held(_) => grant.lease_end.max(node.lease_end.get()),
-                AcquireState::Lost { act_by, .. } => act_by,
-                AcquireState::Waiting | AcquireState::Ended(_) => Time::ZERO,
-            },
+            GrantedBy::Node { node, acquisition, grant } => {
+                // Read before the state: a lock that is not lost after that was covered by this lease.
+                let renewed_until = node.front.node().renewed_until();
+                match acquisition.state() {
+                    AcquireState::Held(_) => grant.lease_end.max(renewed_until),
+                    AcquireState::Lost { act_by, .. } => act_by,
+                    AcquireState::Waiting | AcquireState::Ended(_) => Time::ZERO,
+                }
+            }
             GrantedBy::Client { held, .. } => match held.request().state() {
                 RequestState::Held { .. } => held.request().held_until(),
                 RequestState::Lost { act_by, .. } => act_by,

@@ -71,8 +71,6 @@ mod guard;
 mod guards;
 #[cfg(feature = "node")]
 mod join;
-#[cfg(feature = "node")]
-mod lease_end;
 mod locking;
 #[cfg(feature = "node")]
 mod node;

@@ -20,7 +20,6 @@ use crate::config::{AccessRule, AccessToken, policy};
 use crate::error::{AcquireError, StartError};
 use crate::guard::Guard;
 use crate::guards::Guards;
-use crate::lease_end::LeaseEnd;
 use crate::locking::{locking_methods, within};
 use crate::semaphore::{PermitSource, Semaphore};
 
@@ -47,10 +46,9 @@ pub struct Node {
 pub(crate) struct Inner {
     /// Dropped before the engine, so that it releases what its clients hold.
     served: OpenDoors,
-    front: Front,
+    pub(crate) front: Front,
     me: Admitted,
     session: Session,
-    pub(crate) lease_end: Arc<LeaseEnd>,
     engine: Engine,
 }
 
@@ -96,10 +94,9 @@ impl Node {
     }
 
     pub(crate) fn new(engine: Engine, front: Front, served: OpenDoors) -> Self {
-        let lease_end = Arc::new(LeaseEnd::default());
         let me = front.in_process();
-        let session = front.open_session(&me, lease_end.clone());
-        Node { inner: Arc::new(Inner { served, front, me, session, lease_end, engine }) }
+        let session = front.open_session(&me);
+        Node { inner: Arc::new(Inner { served, front, me, session, engine }) }
     }
 
     /// Waits until this site is a member of the cluster and may grant locks. Calling it is optional: the lock methods wait for that

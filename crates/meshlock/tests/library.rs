@@ -516,7 +516,7 @@ fn a_node_that_panics_tells_its_holders_and_grants_nothing_more() {
             async move { node.lock("orders").await.map(drop) }
         });
         let front = node.front();
-        let session = front.open_session(&front.in_process(), Arc::new(Bug));
+        let session = front.open_session(&front.in_process());
         let watch = |request| TraceWatch { session, request, pattern: None, states: false };
         front.watch(&front.in_process(), Arc::new(Bug), watch).unwrap();
         assert_eq!(held.lost().await.reason, LossReason::NodeFailed);

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use meshlock::Node;
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::table::{Session, Wait};
-use meshlock_host::Listener;
 use meshlock_host::front::{AcquireEvent, AcquireParams, Acquisition, Ended, Observer, Owner};
 use meshlock_testing::{Loopback, WITHIN, eventually};
 
@@ -90,13 +89,6 @@ impl Observer for Told {
     }
 }
 
-/// A session that is not told of extensions.
-struct Quiet;
-
-impl Listener for Quiet {
-    fn on_answer(&self, _: &meshlock_cluster::node::ClientAnswer) {}
-}
-
 /// A request at one site.
 struct Asked {
     acquisition: Arc<Acquisition<Told>>,
@@ -107,7 +99,7 @@ impl Asked {
     fn new(node: &Node, lock: &str, cause: u64) -> Self {
         let (says, told) = channel();
         let front = node.front();
-        let session: Session = front.open_session(&front.in_process(), Arc::new(Quiet));
+        let session: Session = front.open_session(&front.in_process());
         let lock = lock.parse().unwrap();
         let wanted = AcquireParams { lock, wait: Wait::Forever, permits: None, cause: Cause::new(cause) };
         let told_by = Told(Mutex::new(says));

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CheckResult, broken};
+use super::{CheckResult, PropertyViolation, broken};
 use crate::clock::{Clock, Moment};
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::table::{Request, Session};
@@ -90,17 +90,23 @@ impl Exclusion {
 
     /// Handles the extension of everything that a session holds and has not lost. The clients decide what that is: a
     /// client that was granted a lock and not told that it has lost it assumes that it holds it again, whatever its
-    /// node thinks.
-    pub(crate) fn on_extended(&mut self, session: Session, until: Time, now: Moment) -> CheckResult {
+    /// node thinks. Returns whether there is any.
+    pub(crate) fn on_extended(
+        &mut self,
+        session: Session,
+        until: Time,
+        now: Moment,
+    ) -> Result<bool, PropertyViolation> {
+        let mut any = false;
         let of_session = |hold: &&mut AssumedHold| hold.session == session && !hold.lost;
         for hold in self.holds.values_mut().filter(of_session) {
             if self.clocks[hold.machine].at(now) >= hold.until {
                 let what = format!("a holder of {} at s{} came back", hold.lock, hold.machine);
-                return broken("exclusion", now, what);
+                broken("exclusion", now, what)?;
             }
-            hold.until = until;
+            (hold.until, any) = (until, true);
         }
-        Ok(())
+        Ok(any)
     }
 
     /// Records that the client was told that it has lost the lock.

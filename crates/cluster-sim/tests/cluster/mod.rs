@@ -280,6 +280,7 @@ impl Cluster {
     }
 
     /// Releases the lock of a request.
+    #[allow(dead_code, reason = "not every benchmark uses it")]
     pub(crate) fn release(&mut self, at: usize, request: Request) {
         self.input(at, Input::Call(ClientCall::Release(request)));
     }

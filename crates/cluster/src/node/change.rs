@@ -20,31 +20,11 @@ use crate::membership::disk::DiskWrite;
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
 use crate::rules::Rules;
-use crate::table::{self, Census, CensusPiece, Holding, LeaseClock, LocalView, LockEvent, LockTable};
+use crate::table::{self, Census, CensusPiece, LeaseClock, LocalView, LockEvent, LockTable};
 use crate::view::View;
 
 /// Maximum number of locks that the clients of one member can hold: no correct site keeps more.
 const MAX_HELD: usize = 4 << 20;
-
-/// Maximum length of a piece of a census in bytes: far below the limit of a packet, so that nothing else waits long for
-/// it.
-const PIECE: usize = 128 << 10;
-
-/// Splits a census into the pieces in which it is sent, at least one, each with whether it is the last.
-fn pieces(census: &Census) -> Vec<(&[Holding], bool)> {
-    // A length, for each slot whether it is numbered and a number of 32 bits in groups of 7, and the number of permits.
-    let bytes = |holding: &Holding| holding.lock.as_str().len() + 9 + 6 * holding.slots.len();
-    let (mut pieces, mut start, mut length) = (Vec::new(), 0, 0);
-    for (at, holding) in census.iter().enumerate() {
-        length += bytes(holding);
-        if length > PIECE && at > start {
-            pieces.push((&census[start..at], false));
-            (start, length) = (at, bytes(holding));
-        }
-    }
-    pieces.push((&census[start..], true));
-    pieces
-}
 
 /// The progress of this site with the view that it installed last.
 #[derive(Debug, Default)]
@@ -63,7 +43,10 @@ pub(super) struct ViewChange {
 struct MemberCensus {
     from: Member,
     epoch: Epoch,
-    holdings: Census,
+    /// The pieces that have arrived, as they came.
+    pieces: Census,
+    /// Number of locks in them.
+    locks: usize,
     complete: bool,
     /// Whether all of its pieces say the numbers of permits.
     has_permits: bool,
@@ -106,15 +89,17 @@ impl ViewChange {
                 if census.complete {
                     return Err("sends its census twice");
                 }
-                if census.holdings.len() + holdings.len() > MAX_HELD {
+                if census.locks + holdings.len() > MAX_HELD {
                     return Err("sends a census with more locks than a site keeps");
                 }
-                census.holdings.extend(holdings);
+                census.locks += holdings.len();
+                census.pieces.extend(Some(holdings).filter(|holdings| !holdings.is_empty()));
                 census.complete = last;
                 census.has_permits &= has_permits;
             }
             Some(_) | None => {
-                let census = MemberCensus { from, epoch, holdings, complete: last, has_permits };
+                let (locks, pieces) = (holdings.len(), vec![holdings]);
+                let census = MemberCensus { from, epoch, pieces, locks, complete: last, has_permits };
                 self.censuses.insert(census.from.site.clone(), census);
             }
         }
@@ -155,9 +140,10 @@ impl Node {
         if self.view.contains(&self.me) {
             let others = self.view.members.iter().filter(|member| **member != self.me).cloned();
             let others: Vec<Member> = others.collect();
-            for (holdings, last) in pieces(&census) {
+            for (holdings, left) in census.iter().zip((0..census.len()).rev()) {
                 for member in &others {
-                    let piece = CensusPiece { holdings: holdings.to_vec(), last, has_permits: true };
+                    let (holdings, last) = (holdings.clone(), left == 0);
+                    let piece = CensusPiece { holdings, last, has_permits: true };
                     let payload = LinkPayload::Census(piece);
                     self.post(out, |links, now, post| links.send(member, epoch, payload, now, post));
                 }
@@ -222,7 +208,7 @@ impl Node {
             .all(|census| census.has_permits);
         let mut sent = |member: &Member| match self.change.censuses.remove(&member.site) {
             _ if *member == self.me => own.take(),
-            Some(census) if census.from == *member && census.epoch == epoch => Some(census.holdings),
+            Some(census) if census.from == *member && census.epoch == epoch => Some(census.pieces),
             Some(_) | None => None,
         };
         let all: Vec<Census> =

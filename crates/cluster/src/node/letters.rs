@@ -29,7 +29,7 @@ impl Weigh for LinkPayload {
             LinkPayload::Permits(of) => name(&of.lock),
             LinkPayload::Census(piece) => {
                 let bytes =
-                    piece.holdings.iter().map(|held| 16 + held.lock.as_str().len() + 8 * held.slots.len());
+                    piece.holdings.iter().map(|held| 16 + held.lock.len() + 8 * held.slots.len());
                 FIXED_BYTES + bytes.sum::<usize>()
             }
         }

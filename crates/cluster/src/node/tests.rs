@@ -341,7 +341,7 @@ fn mangled_packets_end_not(voter: &str) {
         Content::Reply { question, reply: PeerReply::Broken(Vec::new()) },
         Content::Reply { question, reply: PeerReply::Leaves(true) },
         link(LinkPayload::Census(crate::table::CensusPiece {
-            holdings: vec![holding],
+            holdings: vec![holding].into(),
             last: true,
             has_permits: false,
         })),

@@ -164,7 +164,12 @@ impl Rules {
 
     /// Returns the rule for the lock `name`.
     pub fn rule(&self, name: &LockName) -> &LockRule {
-        self.named.get(self.number(name)).map_or(&self.default, |(_, rule)| rule)
+        self.rule_for(name.as_str())
+    }
+
+    /// Returns the rule for the lock whose name is this text.
+    pub(crate) fn rule_for(&self, name: &str) -> &LockRule {
+        self.named.get(self.number_for(name)).map_or(&self.default, |(_, rule)| rule)
     }
 
     /// Returns whether a pattern of the rules matches the lock `name`; otherwise it follows the default rule.
@@ -175,7 +180,10 @@ impl Rules {
     /// Returns the number of the rule that the lock `name` follows: its index in the sorted patterns, or the number of
     /// patterns for the default.
     pub(crate) fn number(&self, name: &LockName) -> usize {
-        let name = name.as_str();
+        self.number_for(name.as_str())
+    }
+
+    fn number_for(&self, name: &str) -> usize {
         // The pattern that matches, if any, is the last one whose text is not greater than the name, because patterns
         // are disjoint.
         let behind = self.named.partition_point(|(pattern, _)| pattern.text() <= name);

@@ -30,8 +30,9 @@ pub(super) struct Hold {
     /// The public number of the permit, which never changes, where permits are numbered.
     pub(super) slot: Option<u32>,
     pub(super) since: Time,
-    /// Set when the client was told that it has lost the lock: the time by which it must have stopped.
-    pub(super) stop_by: Option<Time>,
+    /// Set when the client was told that it has lost the lock: the time by which it must have stopped. Boxed, because few
+    /// holders of many have one.
+    pub(super) stop_by: Option<Box<Time>>,
     /// The lane, of the machines that run or, during a view change, of those that will.
     pub(super) lane: usize,
     pub(super) cause: Cause,
@@ -40,10 +41,10 @@ pub(super) struct Hold {
 /// The waiters, in order, and the holders.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queues {
-    pub(super) waiters: VecDeque<WaitingClient>,
+    pub(super) waiters: Sparse<WaitingClient>,
     pub(super) holds: Vec<Hold>,
     /// When the home of the lock's name was asked on behalf of waiters and has not answered yet, in order.
-    pub(super) asked: VecDeque<Time>,
+    pub(super) asked: Sparse<Time>,
 }
 
 impl Queues {
@@ -53,7 +54,40 @@ impl Queues {
     }
 }
 
-static NOBODY: Queues = Queues { waiters: VecDeque::new(), holds: Vec::new(), asked: VecDeque::new() };
+static NOBODY: Queues = Queues { waiters: Sparse(None), holds: Vec::new(), asked: Sparse(None) };
+
+/// A queue of a lock that is held: mostly empty, and then it takes no memory of its own.
+#[derive(Clone, Debug)]
+#[allow(clippy::box_collection, reason = "an empty queue of its own would take 32 bytes of every held lock")]
+pub(super) struct Sparse<T>(Option<Box<VecDeque<T>>>);
+
+impl<T: 'static> Sparse<T> {
+    const EMPTY: &'static VecDeque<T> = &VecDeque::new();
+
+    /// Removes everything, and the memory.
+    pub(super) fn reset(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl<T> Default for Sparse<T> {
+    fn default() -> Self {
+        Sparse(None)
+    }
+}
+
+impl<T: 'static> Deref for Sparse<T> {
+    type Target = VecDeque<T>;
+    fn deref(&self) -> &VecDeque<T> {
+        self.0.as_deref().unwrap_or(Self::EMPTY)
+    }
+}
+
+impl<T: 'static> DerefMut for Sparse<T> {
+    fn deref_mut(&mut self) -> &mut VecDeque<T> {
+        self.0.get_or_insert_default()
+    }
+}
 
 /// The clients of one lock. Of a million locks few are in use at a time: an idle lock has no memory allocated here.
 #[derive(Clone, Debug, Default)]
@@ -62,20 +96,27 @@ pub(super) struct Clients(Option<Box<Queues>>);
 /// Maximum number of spare allocations that are kept, and the maximum capacity of their queues.
 const MAX_SPARE: usize = 16;
 
-/// Spare allocations of locks that became idle.
+/// Spare allocations of locks that became idle, and of locks without waiters.
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::vec_box, reason = "the boxes are what is kept, and what a lock takes")]
-pub(super) struct Spare(Vec<Box<Queues>>);
+pub(super) struct Spare {
+    queues: Vec<Box<Queues>>,
+    waiters: Vec<Box<VecDeque<WaitingClient>>>,
+}
 
 impl Deref for Clients {
     type Target = Queues;
     fn deref(&self) -> &Queues {
+        #[cfg(test)]
+        visits::note();
         self.0.as_deref().unwrap_or(&NOBODY)
     }
 }
 
 impl DerefMut for Clients {
     fn deref_mut(&mut self) -> &mut Queues {
+        #[cfg(test)]
+        visits::note();
         self.0.get_or_insert_default()
     }
 }
@@ -83,15 +124,26 @@ impl DerefMut for Clients {
 impl Clients {
     /// Allocates the queues, if there are none, before a client is added.
     pub(super) fn wake(&mut self, spare: &mut Spare) -> &mut Queues {
-        self.0.get_or_insert_with(|| spare.0.pop().unwrap_or_default())
+        let queues = self.0.get_or_insert_with(|| spare.queues.pop().unwrap_or_default());
+        if queues.waiters.0.is_none() {
+            queues.waiters.0 = spare.waiters.pop();
+        }
+        queues
     }
 
-    /// Returns the allocation to `spare` if there are no clients.
+    /// Returns what is not needed to `spare`: a lock that is held takes no memory for waiters that it does not have.
     pub(super) fn rest(&mut self, spare: &mut Spare) {
+        let Some(queues) = &mut self.0 else { return };
+        if let Some(waiters) = queues.waiters.0.take_if(|waiters| waiters.is_empty())
+            && waiters.capacity() <= MAX_SPARE
+            && spare.waiters.len() < MAX_SPARE
+        {
+            spare.waiters.push(waiters);
+        }
+        queues.asked.0.take_if(|asked| asked.is_empty());
         let Some(queues) = self.0.take_if(|queues| queues.is_idle()) else { return };
-        let is_short = queues.waiters.capacity().max(queues.holds.capacity()) <= MAX_SPARE;
-        if is_short && spare.0.len() < MAX_SPARE {
-            spare.0.push(queues);
+        if queues.holds.capacity() <= MAX_SPARE && spare.queues.len() < MAX_SPARE {
+            spare.queues.push(queues);
         }
     }
 }
@@ -108,5 +160,24 @@ pub(super) fn forget(
         if client.requests.is_empty() && client.label.is_none() {
             sessions.remove(&session);
         }
+    }
+}
+
+/// Counts how often the clients of a lock are looked at, for tests of what a step costs.
+#[cfg(test)]
+pub(super) mod visits {
+    use std::cell::Cell;
+
+    std::thread_local! {
+        static VISITS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(super) fn note() {
+        VISITS.set(VISITS.get() + 1);
+    }
+
+    /// Returns the number of looks on this thread so far.
+    pub(crate) fn count() -> u64 {
+        VISITS.get()
     }
 }

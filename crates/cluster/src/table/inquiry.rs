@@ -12,7 +12,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::clients::WaitingClient;
 use super::{
     AcquireOutcome, LeaseClock, LockEvent, LockKey, LockReport, LockTable, Request, TableAlarm, TableOutput,
     Wait,
@@ -116,19 +115,20 @@ impl LockTable {
         }
     }
 
-    /// Asks the members again for all waiters that had asked in the view before.
-    pub(super) fn ask_members_again(&mut self, out: &mut Vec<TableOutput>) {
-        let asks = |waiter: &&mut WaitingClient| waiter.inquiry.is_some();
+    /// Asks the members again for the waiters of these locks that had asked in the view before.
+    pub(super) fn ask_members_again(&mut self, waited: &[LockKey], out: &mut Vec<TableOutput>) {
         let mut asking = BTreeSet::new();
-        for (key, lock) in self.locks.iter_mut().filter(|(_, lock)| !lock.clients.waiters.is_empty()) {
-            let mut waiters = lock.clients.waiters.iter_mut().filter(asks).peekable();
-            if waiters.peek().is_some() {
-                asking.insert(key.name.clone());
+        for key in waited {
+            let Some(lock) = self.locks.get_mut(key).filter(|lock| !lock.clients.waiters.is_empty()) else {
+                continue;
+            };
+            for inquiry in lock.clients.waiters.iter_mut().filter_map(|waiter| waiter.inquiry.as_mut()) {
+                inquiry.replies.clear();
+                asking.insert(&key.name);
             }
-            waiters.filter_map(|waiter| waiter.inquiry.as_mut()).for_each(|inquiry| inquiry.replies.clear());
         }
         for lock in asking {
-            self.ask_members(&lock, out);
+            self.ask_members(lock, out);
         }
     }
 
@@ -148,7 +148,7 @@ impl LockTable {
             let Some(known) = self.locks.get_mut(&key).filter(|lock| !lock.clients.waiters.is_empty()) else {
                 continue;
             };
-            for waiter in &mut known.clients.waiters {
+            for waiter in known.clients.waiters.iter_mut() {
                 if let Some(inquiry) = &mut waiter.inquiry {
                     inquiry.replies.insert(place, reported);
                     let is_late = waiter.deadline.is_some_and(|deadline| deadline.end <= lease_clock.now);

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use foldhash::fast::FixedState;
+use indexmap::IndexSet;
 use meshlock_protocol::registry::info::Tokens;
 use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite, SiteCall};
 use meshlock_protocol::{Algorithm, Effect, Epoch, FenceClock, Phase, SiteId};
 use smallvec::SmallVec;
 
-use super::census::Leftover;
 use super::clients::{Clients, Hold, Spare, WaitingClient};
+use super::draining::Leftover;
+use super::elsewhere::HeldElsewhere;
 use super::permits::{Mark, PermitMessage};
 use super::{
     LeaseClock, LocalView, LockEvent, LockKey, LockMessage, Request, ServedBy, StepKind, TableAlarm,
@@ -66,6 +69,14 @@ pub(super) struct Env<'a> {
     pub(super) outbox: &'a mut Option<Box<AnyOutbox>>,
     pub(super) spare: &'a mut Spare,
     pub(super) tally: &'a mut TableTally,
+    /// The number of holders that have lost the lock and have time left to stop.
+    pub(super) losing: &'a mut u64,
+    /// Locks for whose waiters nothing could be asked.
+    pub(super) unsought: &'a mut IndexSet<LockKey, FixedState>,
+    /// Locks that are held elsewhere and were not used here in this view.
+    pub(super) elsewhere: &'a mut HeldElsewhere,
+    /// Names that were left since the census was sent.
+    pub(super) left: &'a mut BTreeSet<LockName>,
     /// How a client that is admitted during this step was served.
     pub(super) served: ServedBy,
     /// The acquisition on whose behalf the step is made.
@@ -75,6 +86,8 @@ pub(super) struct Env<'a> {
     pub(super) mark: Option<Mark>,
     /// The remaining holders of locks that nobody may enter.
     pub(super) draining: &'a mut BTreeMap<LockName, Leftover>,
+    /// Whether one of these could be entered in a new view.
+    pub(super) has_drained: &'a mut bool,
     /// Where fences of locks that are new in this view begin.
     pub(super) floor: FenceClock,
     /// Messages of this site to itself.
@@ -129,25 +142,11 @@ impl Lock {
         self.clients.holds.iter().find(|hold| hold.request == request)
     }
 
-    /// Starts the machines if a view is open and they do not run: nobody held the lock when it opened.
-    pub(super) fn touch(&mut self, env: &mut Env<'_>) {
-        if let (Machines::Stopped, Some(local_view)) = (&self.machines, env.local_view) {
-            if env.draining.contains_key(&env.key.name) {
-                self.machines = Machines::Draining;
-            } else if local_view.rule(env.key).is_some() {
-                self.start(&[], env);
-            } else {
-                self.clock = FenceClock::new(local_view.epoch);
-                self.machines = Machines::AtHome;
-            }
-        }
-    }
-
     /// Sends requests with as many lanes as clients wait, if the lease allows granting. Where the name is not used by its
     /// rule, its home is asked instead.
     pub(super) fn seek(&mut self, env: &mut Env<'_>) {
-        if env.may_grant().is_none() {
-            return;
+        if env.may_grant().is_none() || env.local_view.is_none() {
+            return env.note_unsought(&self.clients);
         }
         match &self.machines {
             Machines::Stopped | Machines::Draining => return,
@@ -256,7 +255,10 @@ impl Lock {
     /// Grants a permit with this public number to the first waiter, if there is one and the lease allows it. Returns
     /// whether it did.
     pub(super) fn grant_slot(&mut self, lane: usize, slot: Option<u32>, env: &mut Env<'_>) -> bool {
-        let Some(lease_end) = env.may_grant() else { return false };
+        let Some(lease_end) = env.may_grant() else {
+            env.note_unsought(&self.clients);
+            return false;
+        };
         if self.clients.waiters.is_empty() {
             return false;
         }
@@ -268,6 +270,8 @@ impl Lock {
         let fence = if stuck { FenceClock::new(Epoch::default()).enter() } else { self.clock.enter() };
         let now = env.lease_clock.now;
         let (WaitingClient { request, since, cause, .. }, by) = (waiter, env.cause);
+        // Nearly all locks have one holder at a time.
+        self.clients.holds.reserve_exact(1);
         self.clients.holds.push(Hold { request, fence, slot, since: now, stop_by: None, lane, cause });
         let margin = env.table_config.margin;
         env.tally.granted(now.since(since), env.served);
@@ -301,11 +305,16 @@ impl Lock {
         env.cause = Some(cause);
         env.trace(lane, || StepKind::Release(request));
         if let Some(act_by) = stop_by {
-            env.alarms.remove(&(act_by, TableAlarm::Lost(env.key.clone(), request)));
+            *env.losing -= 1;
+            env.alarms.remove(&(*act_by, TableAlarm::Lost(env.key.clone(), request)));
         }
         match &mut self.machines {
             // The difference to the census is corrected when the view opens.
-            Machines::Stopped => {}
+            Machines::Stopped => {
+                if !mutant::is_on(Mutant::LeftUnnoticed) {
+                    env.left.insert(env.key.name.clone());
+                }
+            }
             Machines::Draining => env.leave_draining(),
             Machines::AtHome => {
                 let slot = slot.unwrap_or(u32::MAX);

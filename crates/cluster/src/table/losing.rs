@@ -12,11 +12,11 @@ use crate::time::Time;
 impl LockTable {
     /// Reacts to the lease not being renewed before its end at `end`: every holder is told that its lock is lost.
     pub(crate) fn on_notice(&mut self, end: Time, out: &mut Vec<TableOutput>) {
-        for (request, (_, name)) in &self.requests {
-            let hold = self.locks.get_mut(name).and_then(|lock| lock.hold_mut(*request));
-            if let Some(hold) = hold {
-                let mut revocation = Revocation { alarms: &mut self.alarms, tally: &mut self.tally, out };
-                revocation.revoke(name, hold, end, LossReason::LeaseEnd);
+        for (key, lock) in self.locks.iter_mut().filter(|(_, lock)| !lock.clients.holds.is_empty()) {
+            let (alarms, tally, losing) = (&mut self.alarms, &mut self.tally, &mut self.losing);
+            let mut revocation = Revocation { alarms, tally, losing, out };
+            for hold in &mut lock.clients.holds {
+                revocation.revoke(key, hold, end, LossReason::LeaseEnd);
             }
         }
     }
@@ -42,7 +42,9 @@ impl LockTable {
             let Some(lock) = self.locks.get_mut(&name) else { continue };
             if let Some(hold) = lock.hold(request) {
                 self.tally.holds.record(now.since(hold.since));
-                if hold.stop_by.is_none() {
+                if hold.stop_by.is_some() {
+                    self.losing -= 1;
+                } else {
                     self.tally.lost(LossReason::Excluded);
                     out.push(TableOutput::LockEvent(LockEvent::Lost {
                         request,
@@ -57,12 +59,40 @@ impl LockTable {
         }
         self.alarms.retain(|(_, alarm)| !matches!(alarm, TableAlarm::Lost(..)));
     }
+
+    /// Checks the number of holders that have lost their lock, and that each of them leaves when its time is over.
+    pub(super) fn check_losing(&self) -> Result<(), &'static str> {
+        let mut lost: Vec<(Time, TableAlarm)> = Vec::new();
+        for (key, lock) in &self.locks {
+            let alarm =
+                |hold: &Hold| Some((**hold.stop_by.as_ref()?, TableAlarm::Lost(key.clone(), hold.request)));
+            lost.extend(lock.clients.holds.iter().filter_map(alarm));
+        }
+        let alarms = self.alarms.iter().filter(|(_, alarm)| matches!(alarm, TableAlarm::Lost(..)));
+        if lost.len() as u64 != self.losing
+            || alarms.count() != lost.len()
+            || !lost.iter().all(|alarm| self.alarms.contains(alarm))
+        {
+            return Err("T4: who has lost a lock leaves it when its time is over");
+        }
+        Ok(())
+    }
+
+    /// A deliberate mistake: lets holders that have lost their locks keep them.
+    pub(super) fn revive_lost(&mut self) {
+        for lock in self.locks.values_mut().filter(|lock| !lock.clients.holds.is_empty()) {
+            lock.clients.holds.iter_mut().for_each(|hold| hold.stop_by = None);
+        }
+        self.losing = 0;
+    }
 }
 
 /// The parts of the table that are needed to take a lock away.
 pub(super) struct Revocation<'a> {
     pub(super) alarms: &'a mut BTreeSet<(Time, TableAlarm)>,
     pub(super) tally: &'a mut TableTally,
+    /// The number of holders that have lost the lock and have time left to stop.
+    pub(super) losing: &'a mut u64,
     pub(super) out: &'a mut Vec<TableOutput>,
 }
 
@@ -71,7 +101,8 @@ impl Revocation<'_> {
     /// until `act_by`.
     pub(super) fn revoke(&mut self, name: &LockKey, hold: &mut Hold, act_by: Time, why: LossReason) {
         if hold.stop_by.is_none() {
-            hold.stop_by = Some(act_by);
+            hold.stop_by = Some(Box::new(act_by));
+            *self.losing += 1;
             self.tally.lost(why);
             self.out.push(TableOutput::LockEvent(LockEvent::Lost { request: hold.request, act_by, why }));
             self.alarms.insert((act_by, TableAlarm::Lost(name.clone(), hold.request)));

@@ -3,7 +3,11 @@
 //!
 //! Each lock has one machine for each *lane* (as many as the permits that one site may hold), of the algorithm that the
 //! view's rules name. Machines exist only while a view is *open*; holders and waiters outlive them. They start in the
-//! state that the view, the census and the lock's name determine: the same at every member.
+//! state that the view, the census and the lock's name determine, the same at every member, when the lock is first used
+//! in the view (`opening.rs`).
+//!
+//! A site's lease covers all that its clients hold. Renewing it is one event, however much that is; and of the locks only
+//! those are visited for whose clients nothing could be asked before (`waiting.rs`).
 //!
 //! **Invariants**
 //! - T1: a client is told that it holds a lock only while the site's lease is comfortable, by a machine of an open view.
@@ -14,12 +18,18 @@
 //! - T6: a client is told that a lock is taken only if that is known (`inquiry.rs`).
 //! - T7: a name is used with one number of permits at a time: its rule's, or one that its home has settled in the view
 //!   that is open (`permits/`).
+//! - T8: a lock whose clients wait and for which less was asked than they need is noted.
+//! - T9: a name that nobody may enter, and could be entered in a new view, is noted (`draining.rs`).
 
 mod census;
 mod clients;
+mod draining;
+mod elsewhere;
+mod holdings;
 mod inquiry;
 mod lock;
 mod losing;
+mod opening;
 mod permits;
 mod refusal;
 mod report;
@@ -29,11 +39,12 @@ mod tally;
 mod tests;
 mod trace;
 mod types;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use foldhash::fast::FixedState;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use meshlock_protocol::registry::{AnyOutbox, SiteCall};
 use meshlock_protocol::{Epoch, FenceClock};
 
@@ -41,9 +52,12 @@ use crate::cause::CauseOrigin;
 use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName};
 use crate::time::{Span, Time};
-use census::Leftover;
-pub use census::{Census, CensusPiece, Holding};
+pub(crate) use census::Census;
+pub use census::CensusPiece;
 use clients::{Spare, WaitingClient, forget};
+use draining::Leftover;
+use elsewhere::HeldElsewhere;
+pub use holdings::{Holding, HoldingRef, Holdings};
 use inquiry::Deadline;
 pub(crate) use inquiry::Obstacle;
 use lock::{Env, Lock, MachineInput};
@@ -87,6 +101,12 @@ pub struct LockTable {
     local_view: Option<LocalView>,
     /// In the order of insertion, which is the same in every run. Boxed, so that growing moves little.
     locks: IndexMap<LockKey, Box<Lock>, FixedState>,
+    /// Locks that clients of other members held when the view opened, and that were not used here since then.
+    elsewhere: HeldElsewhere,
+    /// Names that were left after the census was sent and before the view opened.
+    left: BTreeSet<LockName>,
+    /// Locks whose clients wait and for whom nothing could be asked, without a view or a lease.
+    unsought: IndexSet<LockKey, FixedState>,
     /// Those locks that several clients may hold at a time.
     shared: BTreeSet<LockKey>,
     requests: BTreeMap<Request, (Session, LockKey)>,
@@ -95,6 +115,8 @@ pub struct LockTable {
     outbox: Option<Box<AnyOutbox>>,
     spare: Spare,
     tally: TableTally,
+    /// Number of holders that were told that they have lost the lock, and have time left to stop.
+    losing: u64,
     /// How long the replies of other sites may take.
     reply_timeout: Span,
     /// The source of causes for requests without one.
@@ -102,6 +124,8 @@ pub struct LockTable {
     /// The names that nobody may enter in this view, because they have too many holders, or holders with different
     /// numbers of permits.
     draining: BTreeMap<LockName, Leftover>,
+    /// Whether one of these could be entered in a new view.
+    has_drained: bool,
     /// What their homes have told this site of names that are not used by their rules.
     marks: BTreeMap<LockName, Mark>,
     /// The names not used by their rules whose home is this site.
@@ -126,6 +150,9 @@ impl LockTable {
             table_config,
             local_view: None,
             locks: IndexMap::default(),
+            elsewhere: HeldElsewhere::default(),
+            left: BTreeSet::new(),
+            unsought: IndexSet::default(),
             shared: BTreeSet::new(),
             requests: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -133,9 +160,11 @@ impl LockTable {
             outbox: None,
             spare: Spare::default(),
             tally: TableTally::default(),
+            losing: 0,
             reply_timeout: MIN_REPLY_TIMEOUT,
             origin: CauseOrigin::default(),
             draining: BTreeMap::new(),
+            has_drained: false,
             marks: BTreeMap::new(),
             homes: BTreeMap::new(),
             floor: FenceClock::new(Epoch::default()),
@@ -162,7 +191,7 @@ impl LockTable {
         if let Some(Err(why)) = self.local_view.as_ref().map(|local_view| local_view.check(&lock)) {
             return self.refuse(request, why, out);
         }
-        if !self.locks.contains_key(&lock) && self.locks.len() >= self.table_config.max_locks {
+        if self.locks.len() >= self.table_config.max_locks && !self.is_known(&lock) {
             let why =
                 if self.is_crowded() { RequestRefusal::MakingRoom } else { RequestRefusal::TooManyLocks };
             return self.refuse(request, why, out);
@@ -282,20 +311,19 @@ impl LockTable {
         });
     }
 
-    /// Reacts to a renewed lease: sessions that hold something are told, and waiters that could not be served before
-    /// are served.
+    /// Reacts to a renewed lease: whoever holds something that is not lost keeps it for longer, and waiters for whom
+    /// nothing could be asked before are served. Nothing else is visited, however many locks are held.
     pub(crate) fn on_extended(
         &mut self,
         lease_end: Time,
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
     ) {
-        let mut told = BTreeSet::new();
-        for (request, (session, name)) in &self.requests {
-            let hold = self.locks.get(name).and_then(|lock| lock.hold(*request));
-            if hold.is_some_and(|hold| hold.stop_by.is_none()) && told.insert(*session) {
-                out.push(TableOutput::LockEvent(LockEvent::Extended { session: *session, lease_end }));
-            }
+        if mutant::is_on(Mutant::RenewalRevivesLost) {
+            self.revive_lost();
+        }
+        if self.tally.holders() > self.losing {
+            out.push(TableOutput::LockEvent(LockEvent::Extended { lease_end }));
         }
         self.seek_all(lease_clock, out);
     }
@@ -303,10 +331,14 @@ impl LockTable {
     /// Returns whether a message about this lock can be accepted: its machines exist, or there is room for them. Other
     /// sites may need as many locks here as clients of this one.
     pub(crate) fn has_room(&self, lock: &LockName) -> bool {
-        let exists = || {
-            self.local_view.as_ref().is_some_and(|local_view| self.locks.contains_key(&local_view.key(lock)))
-        };
-        self.locks.len() < self.table_config.max_locks.saturating_mul(2) || exists()
+        let is_known = |view: &LocalView| self.is_known(&view.key(lock));
+        self.locks.len() < self.table_config.max_locks.saturating_mul(2)
+            || self.local_view.as_ref().is_some_and(is_known)
+    }
+
+    /// Returns whether the lock takes memory here already: it is in use, or was held when the view opened.
+    fn is_known(&self, lock: &LockKey) -> bool {
+        self.locks.contains_key(lock) || self.elsewhere.contains(lock.name.as_str())
     }
 
     /// Returns whether the table is half full, and more than half of that consists of locks that a fresh view would not
@@ -367,6 +399,9 @@ impl LockTable {
         if self.tally.holders() != holds {
             return Err("T5: every client that no longer holds its lock has been counted once");
         }
+        self.check_losing()?;
+        self.check_waiting()?;
+        self.check_draining()?;
         self.check_permits()
     }
 
@@ -377,41 +412,6 @@ impl LockTable {
         self.locks
             .get(lock)
             .is_some_and(|lock| !lock.clients.waiters.is_empty() || lock.clients.holds.len() >= most)
-    }
-
-    /// Removes a waiter from its queue. A request that the machine made for it continues; the permit goes to the first
-    /// waiter at that time, or is released at once.
-    fn stop_waiting(
-        &mut self,
-        request: Request,
-        lock: &LockKey,
-        outcome: AcquireOutcome,
-        out: &mut Vec<TableOutput>,
-    ) {
-        let Some(waited) = self.locks.get_mut(lock) else { return };
-        let at = waited.clients.waiters.iter().position(|waiter| waiter.request == request);
-        let Some(waiter) = at.and_then(|at| waited.clients.waiters.remove(at)) else { return };
-        waited.clients.rest(&mut self.spare);
-        self.tally.came_out(outcome);
-        self.forget_deadline(lock, &waiter);
-        self.trace(lock, || StepKind::Cancel(request), out);
-        forget(&mut self.requests, &mut self.sessions, request);
-        self.forget_unused(lock);
-    }
-
-    fn waiter(&self, request: Request, lock: &LockKey) -> Option<&WaitingClient> {
-        self.locks.get(lock)?.clients.waiters.iter().find(|waiter| waiter.request == request)
-    }
-
-    fn waiter_mut(&mut self, request: Request, lock: &LockKey) -> Option<&mut WaitingClient> {
-        let waiters = &mut self.locks.get_mut(lock)?.clients.waiters;
-        waiters.iter_mut().find(|waiter| waiter.request == request)
-    }
-
-    fn forget_deadline(&mut self, lock: &LockKey, waiter: &WaitingClient) {
-        if let Some(deadline) = waiter.deadline {
-            self.alarms.remove(&(deadline.alarm, TableAlarm::Deadline(lock.clone(), waiter.request)));
-        }
     }
 
     /// Removes a holder.
@@ -427,21 +427,6 @@ impl LockTable {
             env.served = ServedBy::Here;
             lock.on_left(request, env);
         });
-    }
-
-    /// Lets every lock with waiters send requests again, as far as lease and view allow.
-    fn seek_all(&mut self, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
-        if self.local_view.is_none() || lease_clock.lease_end.is_none() {
-            return;
-        }
-        let waits = |(request, (_, lock)): &(&Request, &(Session, LockKey))| {
-            self.locks.get(lock).is_some_and(|lock| !lock.holds(**request))
-        };
-        let waited: BTreeSet<LockKey> =
-            self.requests.iter().filter(waits).map(|(_, (_, lock))| lock.clone()).collect();
-        for key in waited {
-            self.with_lock(&key, lease_clock, out, |lock, env| lock.seek(env));
-        }
     }
 
     /// Calls `act` on a lock, which is created, and its machines started, if necessary.
@@ -481,11 +466,16 @@ impl LockTable {
             outbox: &mut self.outbox,
             spare: &mut self.spare,
             tally: &mut self.tally,
+            losing: &mut self.losing,
+            unsought: &mut self.unsought,
+            elsewhere: &mut self.elsewhere,
+            left: &mut self.left,
             served: ServedBy::Elsewhere,
             cause: None,
             watches: &self.watches,
             mark: self.marks.get(&key.name).copied(),
             draining: &mut self.draining,
+            has_drained: &mut self.has_drained,
             floor: self.floor,
             inbox: &mut self.inbox,
             out,

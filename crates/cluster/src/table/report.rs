@@ -4,7 +4,6 @@
 //! never compared.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 
 use meshlock_protocol::{Algorithm, Fence, Phase, numbered};
 use serde::{Deserialize, Serialize};
@@ -140,13 +139,14 @@ impl LockTable {
         };
         // Clients that take the name for different locks wait in different queues.
         let keys = self.keys_of(lock);
-        let locks: Vec<&Lock> =
-            keys.iter().filter_map(|key| self.locks.get(key).map(|lock| &**lock)).collect();
-        let in_use = locks.iter().find(|lock| !lock.clients.holds.is_empty()).or(locks.last());
+        let keyed: Vec<(&LockKey, &Lock)> =
+            keys.iter().filter_map(|key| Some((key, &**self.locks.get(key)?))).collect();
+        let in_use = keyed.iter().find(|(_, lock)| !lock.clients.holds.is_empty()).or(keyed.last());
+        let locks: Vec<&Lock> = keyed.iter().map(|(_, lock)| *lock).collect();
         let holds = || locks.iter().flat_map(|lock| &lock.clients.holds);
-        let waiters = || locks.iter().flat_map(|lock| &lock.clients.waiters);
+        let waiters = || locks.iter().flat_map(|lock| lock.clients.waiters.iter());
         LockReport {
-            machines: in_use.map_or(Machinery::Stopped, |lock| machinery(lock)),
+            machines: in_use.map_or_else(|| self.at_rest(lock, 0), |(key, lock)| self.machinery(key, lock)),
             holders: holds().take(MAX_LISTED).map(|hold| self.holder(hold, now)).collect(),
             holders_in_all: holds().count() as u64,
             waiters: waiters().take(MAX_LISTED).map(waiter).collect(),
@@ -161,7 +161,7 @@ impl LockTable {
 
     /// Returns whether a client of this site holds anything.
     pub fn holds_anything(&self) -> bool {
-        self.holders().next().is_some()
+        self.tally.holders() > 0
     }
 
     /// Returns all holders here: session, request, lock.
@@ -177,9 +177,9 @@ impl LockTable {
         self.requests.iter().filter(holds).map(|(request, (session, lock))| (*session, *request, lock))
     }
 
-    /// Returns the sizes of this table. Takes time linear in the number of acquisitions.
+    /// Returns the sizes of this table.
     pub fn counts(&self) -> Counts {
-        let holders = self.holders().count();
+        let holders = usize::try_from(self.tally.holders()).unwrap_or(usize::MAX);
         let waiters = self.requests.len() - holders;
         Counts { locks: self.locks.len(), holders, waiters, sessions: self.sessions.len() }
     }
@@ -199,15 +199,24 @@ impl LockTable {
     }
 
     /// Returns the first [`MAX_LISTED`] locks that clients of this site hold or wait for, those with the most waiters
-    /// first, and the number of all such locks. Takes time linear in the number of acquisitions.
+    /// first, and the number of all such locks. Takes time linear in the number of locks.
     pub(crate) fn in_use(&self, now: Time) -> (Vec<LockInUse>, u64) {
-        let names: BTreeSet<&LockKey> = self.requests.values().map(|(_, lock)| lock).collect();
-        let mut locks: Vec<(&LockKey, &Lock)> =
-            names.into_iter().filter_map(|name| Some((name, &**self.locks.get(name)?))).collect();
-        locks.sort_by_key(|(_, lock)| {
-            (Reverse(lock.clients.waiters.len()), Reverse(lock.clients.holds.len()))
-        });
+        let in_use = |(_, lock): &(&LockKey, &Lock)| {
+            !lock.clients.waiters.is_empty() || !lock.clients.holds.is_empty()
+        };
+        let locks = self.locks.iter().map(|(key, lock)| (key, &**lock));
+        let mut locks: Vec<(&LockKey, &Lock)> = locks.filter(in_use).collect();
         let all = locks.len() as u64;
+        let order = |a: &(&LockKey, &Lock), b: &(&LockKey, &Lock)| {
+            let use_of =
+                |lock: &Lock| (Reverse(lock.clients.waiters.len()), Reverse(lock.clients.holds.len()));
+            use_of(a.1).cmp(&use_of(b.1)).then_with(|| a.0.cmp(b.0))
+        };
+        if locks.len() > MAX_LISTED {
+            locks.select_nth_unstable_by(MAX_LISTED, order);
+            locks.truncate(MAX_LISTED);
+        }
+        locks.sort_unstable_by(order);
         let in_use = |(key, lock): (&LockKey, &Lock)| LockInUse {
             lock: key.name.clone(),
             holders: lock.clients.holds.len() as u64,
@@ -215,7 +224,7 @@ impl LockTable {
             holder: lock.clients.holds.first().map(|hold| self.holder(hold, now)),
             waited: lock.clients.waiters.front().map_or(Span::ZERO, |waiter| now.since(waiter.since)),
         };
-        (locks.into_iter().take(MAX_LISTED).map(in_use).collect(), all)
+        (locks.into_iter().map(in_use).collect(), all)
     }
 
     /// Takes a lock away from every client of this site that holds it, and returns who they were. They are told now,
@@ -259,7 +268,8 @@ impl LockTable {
         for (request, name) in holders {
             let act_by = self.act_by(request, lease_clock);
             if let Some(hold) = self.locks.get_mut(&name).and_then(|lock| lock.hold_mut(request)) {
-                let mut revocation = Revocation { alarms: &mut self.alarms, tally: &mut self.tally, out };
+                let (alarms, tally, losing) = (&mut self.alarms, &mut self.tally, &mut self.losing);
+                let mut revocation = Revocation { alarms, tally, losing, out };
                 revocation.revoke(&name, hold, act_by, by);
             }
         }
@@ -288,25 +298,35 @@ impl LockTable {
         let (session, _) = self.requests.get(&request)?;
         self.sessions.get(session)?.label.clone()
     }
-}
 
-fn machinery(lock: &Lock) -> Machinery {
-    match &lock.machines {
-        Machines::Stopped => Machinery::Stopped,
-        Machines::Draining => Machinery::Draining,
-        Machines::AtHome => {
-            let count = |clients: usize| u32::try_from(clients).unwrap_or(u32::MAX);
-            // One more could always ask: it never waits for a permit of this site only.
-            let (idle, waiting) = (1, count(lock.clients.asked.len()));
-            Machinery::Running { idle, waiting, executing: count(lock.clients.holds.len()) }
+    /// Returns the state in which the machines of a name would start that was held when the view opened, by `holders`
+    /// clients of this site.
+    fn at_rest(&self, name: &LockName, holders: u32) -> Machinery {
+        let is_held = holders > 0 || self.elsewhere.contains(name.as_str());
+        match self.rules().filter(|_| is_held && !self.draining.contains_key(name)) {
+            None => Machinery::Stopped,
+            Some(rules) => {
+                let idle = rules.rule(name).per_site.saturating_sub(holders);
+                Machinery::Running { idle, waiting: 0, executing: holders }
+            }
         }
-        Machines::Running { lanes, .. } => {
-            let count = |phase| {
-                let lanes = lanes.iter().filter(|lane| lane.site.phase() == phase).count();
-                u32::try_from(lanes).unwrap_or(u32::MAX)
-            };
-            let (idle, waiting) = (count(Phase::Idle), count(Phase::Waiting));
-            Machinery::Running { idle, waiting, executing: count(Phase::Executing) }
+    }
+
+    fn machinery(&self, key: &LockKey, lock: &Lock) -> Machinery {
+        let count = |clients: usize| u32::try_from(clients).unwrap_or(u32::MAX);
+        match &lock.machines {
+            Machines::Stopped => self.at_rest(&key.name, count(lock.clients.holds.len())),
+            Machines::Draining => Machinery::Draining,
+            Machines::AtHome => {
+                // One more could always ask: it never waits for a permit of this site only.
+                let (idle, waiting) = (1, count(lock.clients.asked.len()));
+                Machinery::Running { idle, waiting, executing: count(lock.clients.holds.len()) }
+            }
+            Machines::Running { lanes, .. } => {
+                let of = |phase| count(lanes.iter().filter(|lane| lane.site.phase() == phase).count());
+                let (idle, waiting, executing) = (of(Phase::Idle), of(Phase::Waiting), of(Phase::Executing));
+                Machinery::Running { idle, waiting, executing }
+            }
         }
     }
 }

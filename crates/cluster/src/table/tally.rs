@@ -177,8 +177,7 @@ impl LockTable {
         &self.tally
     }
 
-    /// Returns the numbers of locks, holders and waiters, like [`counts`](LockTable::counts) but without visiting each
-    /// acquisition.
+    /// Returns the numbers of locks, holders and waiters.
     pub fn tallied(&self) -> (usize, u64, u64) {
         let holders = self.tally.holders();
         (self.locks.len(), holders, (self.requests.len() as u64).saturating_sub(holders))

@@ -3,6 +3,7 @@
 mod inquiry;
 mod permits;
 mod reports;
+mod scale;
 mod tally;
 
 use std::collections::VecDeque;
@@ -184,6 +185,14 @@ impl Tables {
                 | LockEvent::Refused { .. } => None,
             })
             .collect()
+    }
+
+    /// Returns a copy of the first site alone, with what it needs to be given inputs.
+    fn clone_first(&self) -> Self {
+        let mut copy = Tables::of(1, Clause::exclusive("naimi-trehel"));
+        (copy.now, copy.lease_end) = (self.now, self.lease_end);
+        copy.sites[0] = self.sites[0].clone();
+        copy
     }
 
     fn fence(&self, at: usize) -> i64 {

@@ -96,8 +96,9 @@ pub enum LockEvent {
         /// over.
         by: Option<Cause>,
     },
-    /// The lease of this site lasts longer, and with it all locks that the session holds and has not lost.
-    Extended { session: Session, lease_end: Time },
+    /// The lease of this site lasts longer, and with it all locks that clients hold here and have not lost. It concerns
+    /// every session that holds something.
+    Extended { lease_end: Time },
     /// The client has lost the lock.
     Lost {
         request: Request,

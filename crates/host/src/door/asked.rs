@@ -1,7 +1,7 @@
 //! The open requests of a client, and how their events and answers become messages.
 
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -72,11 +72,26 @@ impl OpenRequest {
 pub(super) struct ReplyObserver {
     client: Arc<ConnectedClient>,
     tag: Tag,
+    /// Whether the client holds the lock and has not lost it.
+    holds: AtomicBool,
+}
+
+impl ReplyObserver {
+    /// Counts the locks that the client holds and has not lost.
+    fn count(&self, event: &AcquireEvent) {
+        let holds = matches!(event, AcquireEvent::Granted(_));
+        match (self.holds.swap(holds, Ordering::Relaxed), holds) {
+            (false, true) => drop(self.client.held.fetch_add(1, Ordering::Release)),
+            (true, false) => drop(self.client.held.fetch_sub(1, Ordering::Release)),
+            (false, false) | (true, true) => {}
+        }
+    }
 }
 
 impl Observer for ReplyObserver {
     fn on_event(&self, _: &Acquisition<Self>, event: &AcquireEvent) {
-        let ReplyObserver { client, tag } = self;
+        let ReplyObserver { client, tag, .. } = self;
+        self.count(event);
         if let AcquireEvent::Ended(_) = event {
             client.forget(*tag);
         }
@@ -95,7 +110,7 @@ impl ConnectedClient {
     pub(super) fn acquire(self: &Arc<Self>, by: &Greeted, tag: Tag, wanted: AcquireParams) {
         if self.reserve(tag) {
             self.has_asked.store(true, Ordering::Relaxed);
-            let observer = ReplyObserver { client: self.clone(), tag };
+            let observer = ReplyObserver { client: self.clone(), tag, holds: AtomicBool::new(false) };
             let acquisition = self.front.acquire(&by.caller, Owner::Session(by.session), wanted, observer);
             self.keep(tag, OpenRequest::Lock(acquisition));
         }

@@ -1,13 +1,12 @@
 //! One connected client: its requests, the answers, and how its session ends.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use meshlock_cluster::access::{Subject, Verb};
 use meshlock_cluster::names::ClientLabel;
-use meshlock_cluster::node::ClientAnswer;
-use meshlock_cluster::table::{LockEvent, Session};
+use meshlock_cluster::table::Session;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::{ProcessTree, now};
 use meshlock_wire::clients::{
@@ -22,7 +21,6 @@ use super::asked::OpenRequest;
 use super::keep_alive::KeepAlive;
 use super::presence::{Door, Gone, is_maybe_hello, proved_label};
 use crate::channel::Channel;
-use crate::engine::Listener;
 use crate::front::{AcquireParams, Admitted, Front};
 use crate::gate::{Buffered, Caller, Connected, RequestId, RequestKind, TooFast};
 use crate::meter::SessionEnd;
@@ -41,6 +39,8 @@ pub(super) struct ConnectedClient {
     pub(super) last_message: AtomicU64,
     /// Its requests that have not ended.
     open: Mutex<FxHashMap<Tag, OpenRequest>>,
+    /// Number of locks that it holds and has not lost.
+    pub(super) held: AtomicUsize,
     /// Whether it has ever started a watch.
     pub(super) watches: AtomicBool,
     /// The processes to kill when a lock is lost and the client has gone.
@@ -90,6 +90,7 @@ impl ConnectedClient {
             greeted: OnceLock::new(),
             last_message: AtomicU64::new(opened.micros()),
             open: Mutex::default(),
+            held: AtomicUsize::new(0),
             watches: AtomicBool::new(false),
             tree: Mutex::default(),
             has_asked: AtomicBool::new(false),
@@ -101,6 +102,7 @@ impl ConnectedClient {
         let gone = tokio::select! {
             gone = client.read_all() => gone,
             () = client.channel.keep_writing() => client.how_gone(&Ok(false)),
+            () = client.keep_telling_renewals() => Gone::CutOff,
             () = client.until_evicted() => Gone::CutOff,
         };
         client.front.node().note_session_end(match gone {
@@ -115,6 +117,19 @@ impl ConnectedClient {
         }
         client.until_processes_gone().await;
         client.end_session(gone);
+    }
+
+    /// Tells the client of every renewal of the site's lease, while it holds something that it has not lost. What it has lost was told
+    /// before, and is not extended.
+    async fn keep_telling_renewals(&self) {
+        let mut renewals = self.front.node().renewals();
+        while renewals.changed().await.is_ok() {
+            let lease_end = *renewals.borrow_and_update();
+            if self.held.load(Ordering::Acquire) > 0 {
+                self.say(&ToClient::Extended { lease_end });
+                self.channel.flush_soon();
+            }
+        }
     }
 
     fn end_session(&self, gone: Gone) {
@@ -333,7 +348,7 @@ impl ConnectedClient {
         let unreachable_for = if connection.is_some() { silence } else { Span::ZERO };
         let input = self.count_buffers(&caller);
         let who = proved_label(&caller, &who);
-        let session = self.front.open_client_session(&caller, self.clone(), who, unreachable_for);
+        let session = self.front.open_client_session(&caller, who, unreachable_for);
         let _ = self.greeted.set(Greeted {
             caller,
             session,
@@ -424,14 +439,5 @@ fn kind_of(message: &ToNode) -> Option<RequestKind> {
         | ToNode::Locks { .. }
         | ToNode::Remove { .. }
         | ToNode::Leave { .. } => Some(RequestKind::Ask),
-    }
-}
-
-impl Listener for ConnectedClient {
-    fn on_answer(&self, answer: &ClientAnswer) {
-        if let ClientAnswer::Lock(LockEvent::Extended { lease_end, .. }) = answer {
-            self.say(&ToClient::Extended { lease_end: *lease_end });
-            self.channel.flush_soon();
-        }
     }
 }

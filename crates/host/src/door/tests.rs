@@ -6,8 +6,8 @@ use std::sync::Arc;
 use meshlock_cluster::access::{Access, Principal, RuleText, Verb};
 use meshlock_cluster::node::Config;
 use meshlock_cluster::table::Wait;
-use meshlock_cluster::time::Span;
-use meshlock_system::ProcessOwner;
+use meshlock_cluster::time::{Span, Time};
+use meshlock_system::{ProcessOwner, now};
 use meshlock_testing::{async_test, eventually_async, in_time};
 use meshlock_wire::clients::{RefusalKind, ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -129,6 +129,67 @@ fn another_user_has_the_rights_that_rules_give_it_and_is_shown_by_its_number() {
         assert_eq!(label.as_str(), r#"uid:4321 (label "deploy.sh, client oncall")"#);
         drop(client);
         in_time("the session's end", talk).await.unwrap();
+    });
+}
+
+/// Connects a client of this machine, which says hello.
+async fn greeted(front: &Front) -> TestClient<UnixStream> {
+    let (here, there) = UnixStream::pair().unwrap();
+    let channel = Channel::new(Stream::Unix(here), None);
+    tokio::spawn(ConnectedClient::talk(front.clone(), channel, local_door(0, Principal::Local)));
+    let mut client = TestClient { stream: there, bytes: Vec::new() };
+    client.send(&ToNode::Hello { version: VERSIONS.1, who: "a test".parse().unwrap() }).await;
+    assert!(matches!(client.next().await, ToClient::Welcome { .. }));
+    client
+}
+
+/// Reads messages until one is as wanted; the node's own renewals may come before it.
+async fn skip_to(client: &mut TestClient<UnixStream>, is_wanted: impl Fn(&ToClient) -> bool) {
+    for _ in 0..100 {
+        if is_wanted(&client.next().await) {
+            return;
+        }
+    }
+    panic!("a hundred other messages");
+}
+
+/// Returns the extensions that the client is told before the answer to a ping that it sends now.
+async fn extensions(client: &mut TestClient<UnixStream>) -> Vec<Time> {
+    let mut told = Vec::new();
+    client.send(&ToNode::Ping(99)).await;
+    loop {
+        let message = client.next().await;
+        if let ToClient::Extended { lease_end } = message {
+            told.push(lease_end);
+        } else {
+            assert!(matches!(message, ToClient::Pong { .. }), "{message:?}");
+            return told;
+        }
+    }
+}
+
+#[test]
+fn a_renewal_is_told_to_clients_that_hold_something_and_have_not_lost_it() {
+    async_test(async {
+        let (_engine, front) = ready(Gate::default()).await;
+        let (mut holder, mut idle) = (greeted(&front).await, greeted(&front).await);
+        holder.send(&acquire(1, "jobs")).await;
+        assert!(matches!(holder.next().await, ToClient::Granted { tag: 1, .. }));
+        // Later than any renewal that the node makes meanwhile.
+        let far = now() + Span::from_millis(3_600_000);
+        front.node().shared.renewals.on_renewed(far);
+        skip_to(&mut holder, |message| *message == ToClient::Extended { lease_end: far }).await;
+        assert_eq!(extensions(&mut idle).await, []);
+        assert_eq!(extensions(&mut idle).await, [], "nor later");
+        extensions(&mut holder).await;
+        let broken = front.break_lock(&front.in_process(), "jobs".parse().unwrap()).await.unwrap();
+        assert_eq!(broken.cut_off.len(), 1);
+        skip_to(&mut holder, |message| matches!(message, ToClient::Lost { tag: 1, .. })).await;
+        front.node().shared.renewals.on_renewed(far + Span::from_millis(1));
+        let mut watching = front.node().renewals();
+        in_time("the renewal is passed on", watching.wait_for(|end| *end > far)).await.unwrap();
+        assert_eq!(extensions(&mut holder).await, [], "what is lost is not extended");
+        assert_eq!(extensions(&mut holder).await, [], "nor later");
     });
 }
 

@@ -144,8 +144,8 @@ pub struct Acquisition<O> {
     session: AtomicU64,
     /// Set once the node must not be asked on its behalf any more.
     closed: AtomicBool,
-    /// Counts the lock towards the caller's limits, until the acquisition has ended.
-    counted: Mutex<Option<LockUse>>,
+    /// Counts the lock towards the caller's limits, if any apply, until the acquisition has ended.
+    counted: Mutex<Option<Box<LockUse>>>,
     observer: O,
 }
 
@@ -196,7 +196,7 @@ impl<O: Observer> Acquisition<O> {
             return self.end(Ended::NotGranted(unaudited.into()));
         }
         match gate.use_lock(&self.caller, &self.lock) {
-            Ok(counted) => *self.counted() = counted,
+            Ok(counted) => *self.counted() = counted.map(Box::new),
             Err(limit) => return self.end(Ended::NotGranted(limit.into())),
         }
         node.with(|node| self.ask(node, owner, wanted));
@@ -310,7 +310,7 @@ impl<O: Observer> Acquisition<O> {
         let session = match owner {
             Owner::Session(session) => session,
             Owner::Own { label, silence } => {
-                let session = node.open_session(Arc::new(IgnoreAnswers));
+                let session = node.open_session();
                 self.session.store(session.0, Ordering::Relaxed);
                 introduce(node, session, label, silence);
                 session
@@ -342,13 +342,13 @@ impl<O: Observer> Acquisition<O> {
     fn count(&self, event: &AcquireEvent) {
         let mut counted = self.counted();
         match event {
-            AcquireEvent::Granted(_) => counted.iter_mut().for_each(LockUse::on_granted),
+            AcquireEvent::Granted(_) => counted.iter_mut().for_each(|counted| counted.on_granted()),
             AcquireEvent::Lost { .. } => {}
             AcquireEvent::Ended(_) => *counted = None,
         }
     }
 
-    fn counted(&self) -> MutexGuard<'_, Option<LockUse>> {
+    fn counted(&self) -> MutexGuard<'_, Option<Box<LockUse>>> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -398,11 +398,4 @@ impl<O: Observer> Listener for Acquisition<O> {
         };
         self.end(ended);
     }
-}
-
-/// The listener of an acquisition's own session. Its client is not told of lease extensions.
-struct IgnoreAnswers;
-
-impl Listener for IgnoreAnswers {
-    fn on_answer(&self, _: &ClientAnswer) {}
 }

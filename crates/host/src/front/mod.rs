@@ -25,7 +25,7 @@ use meshlock_cluster::node::ClientCall;
 use meshlock_cluster::table::Session;
 use meshlock_cluster::time::Span;
 
-use super::engine::{Handle, Listener};
+use super::engine::Handle;
 use super::gate::{
     Audit, AuditEvent, Buffered, Caller, CallerOrigin, Connected, Gate, Policy, RequestId, RequestKind,
     TooFast, TooMany, TooManyConnections, WatchUse,
@@ -57,9 +57,9 @@ pub(crate) enum NotWelcome {
     Connections(#[from] TooManyConnections),
 }
 
-/// A caller whose request was counted and is within its rate limit. Only a [`Front`] creates one.
+/// A caller whose request was counted and is within its rate limit. Only a [`Front`] creates one. All acquisitions of a session share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Admitted(Caller);
+pub struct Admitted(Arc<Caller>);
 
 impl Deref for Admitted {
     type Target = Caller;
@@ -78,7 +78,7 @@ impl Front {
     /// Admits a request of the caller, unless the caller exceeds its rate limit.
     pub fn admit(&self, caller: Caller, kind: RequestKind) -> Result<Admitted, TooFast> {
         self.0.gate.pace(&caller, kind)?;
-        Ok(Admitted(caller))
+        Ok(Admitted(Arc::new(caller)))
     }
 
     /// Counts another request of an admitted caller, for streams that carry many requests.
@@ -88,11 +88,11 @@ impl Front {
 
     /// Returns the program that runs the node in its own process, which no rule restricts.
     pub fn in_process(&self) -> Admitted {
-        Admitted(Caller {
+        Admitted(Arc::new(Caller {
             principal: Principal::Local,
             origin: CallerOrigin::Process,
             request: RequestId::new(),
-        })
+        }))
     }
 
     /// Checks whether the caller may use `verb` on this lock. A denial is written to the audit log.
@@ -186,22 +186,16 @@ impl Front {
         &self.0.node
     }
 
-    /// Opens a session of the caller. `listener` is told until when what the session holds is safe.
-    pub fn open_session(&self, _: &Admitted, listener: Arc<dyn Listener>) -> Session {
-        self.0.node.with(|node| node.open_session(listener))
+    /// Opens a session of the caller.
+    pub fn open_session(&self, _: &Admitted) -> Session {
+        self.0.node.with(|node| node.open_session())
     }
 
     /// Opens a session of a client in another process, which `who` describes to others. After `silence` without a message, by any clock,
     /// the client has certainly stopped using what it holds.
-    pub(crate) fn open_client_session(
-        &self,
-        _: &Admitted,
-        listener: Arc<dyn Listener>,
-        who: ClientLabel,
-        silence: Span,
-    ) -> Session {
+    pub(crate) fn open_client_session(&self, _: &Admitted, who: ClientLabel, silence: Span) -> Session {
         self.0.node.with(|node| {
-            let session = node.open_session(listener);
+            let session = node.open_session();
             let reacts_within = node.node().lease().terms().drift.stretch(silence);
             node.call(ClientCall::Introduce { session, who, reacts_within });
             session

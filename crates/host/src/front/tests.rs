@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use meshlock_cluster::access::{Access, Pace, RuleText, Tokens};
-use meshlock_cluster::node::{ClientAnswer, Config};
+use meshlock_cluster::node::Config;
 use meshlock_cluster::table::Wait;
 use meshlock_testing::{async_test, eventually, eventually_some, in_time};
 use serde_json::Value;
@@ -12,13 +12,6 @@ use serde_json::Value;
 use super::*;
 use crate::engine::{self, Engine, NodeSetup};
 use crate::gate::{Audit, AuditFile, AuditTarget, Each, Policy, WhenUnwritable};
-
-/// A listener of sessions that needs no answers.
-struct NoAnswers;
-
-impl Listener for NoAnswers {
-    fn on_answer(&self, _: &ClientAnswer) {}
-}
 
 /// Starts the first of these sites, without a network.
 fn start(sites: &[&str], policy: Policy, each: Each, audit: Audit) -> (Engine, Front) {
@@ -262,7 +255,7 @@ fn the_audit_log_has_one_line_for_each_granted_or_denied_acquisition_and_each_en
     assert!(matches!(decided(&permit), AcquireState::Held(_)));
     held.release();
     permit.abandon();
-    let session = front.open_session(&me, Arc::new(NoAnswers));
+    let session = front.open_session(&me);
     front.close_session::<()>(&me, session, [], "its program has ended");
     front.audit().flush();
     let written = lines(&path);
@@ -281,7 +274,7 @@ fn the_audit_log_has_one_line_for_each_granted_or_denied_acquisition_and_each_en
 fn an_acquisition_that_is_granted_at_once_takes_the_nodes_lock_once() {
     let (_engine, front) = ready(Policy::default(), Audit::default());
     let me = front.in_process();
-    let session = front.open_session(&me, Arc::new(NoAnswers));
+    let session = front.open_session(&me);
     let params_of = |lock| params(lock, Wait::Forever, None);
     let (locks, held) = locks_taken(|| front.acquire(&me, Owner::Session(session), params_of("a"), ()));
     assert!(is_held(&held));
@@ -374,4 +367,10 @@ fn nothing_is_granted_or_changed_while_a_required_audit_log_cannot_be_written() 
         assert!(matches!(broken, Err(NotAnswered::Refused(_))), "{broken:?}");
         assert_eq!(front.audit().lost(), 0);
     });
+}
+
+/// A client may hold many locks, and each has one.
+#[test]
+fn an_acquisition_takes_little_memory() {
+    assert!(size_of::<Acquisition<()>>() <= 176, "{}", size_of::<Acquisition<()>>());
 }

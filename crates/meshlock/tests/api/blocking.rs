@@ -48,7 +48,7 @@ fn a_node_that_fails_says_so_when_its_lease_is_over() {
         node.ready_blocking();
         let guard = node.lock_blocking("a").unwrap();
         let front = node.front();
-        let session = front.open_session(&front.in_process(), Arc::new(Bug));
+        let session = front.open_session(&front.in_process());
         let watch = |request| TraceWatch { session, request, pattern: None, states: false };
         front.watch(&front.in_process(), Arc::new(Bug), watch).unwrap();
         node.failed_blocking();

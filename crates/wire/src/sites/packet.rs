@@ -136,9 +136,7 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
         if numbers.len() != piece.holdings.len() {
             return Err(PacketError::Permits);
         }
-        for (holding, permits) in piece.holdings.iter_mut().zip(numbers) {
-            holding.permits = Some(permits);
-        }
+        piece.holdings.set_permits(numbers.into_iter().map(Some));
         (piece.has_permits, rest) = (true, behind);
     }
     check_version(&packet, version)?;
@@ -176,7 +174,7 @@ pub(crate) fn permit_packets() -> [Packet; 2] {
 
     let lock = || "jobs".parse().expect("a name");
     let holding = Holding { lock: lock(), slots: vec![Some(0), None], permits: Some(3) };
-    let piece = CensusPiece { holdings: vec![holding], last: true, has_permits: true };
+    let piece = CensusPiece { holdings: vec![holding].into(), last: true, has_permits: true };
     let message =
         PermitMessage::Reserved { in_use: Some(3), stamp: FenceClock::new(Epoch::default()).stamp() };
     [LinkPayload::Census(piece), LinkPayload::Permits(PermitsOf { lock: lock(), message })].map(link_packet)

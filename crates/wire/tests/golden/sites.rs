@@ -165,7 +165,14 @@ fn links() -> Vec<Named> {
     let holding = Holding { lock: lock(), slots: vec![None, Some(2)], permits: Some(3) };
     let frames = [Frame::Ack { ack: 1 }, data(lock_message(None))];
     let payloads = [
-        ("", LinkPayload::Census(CensusPiece { holdings: vec![holding], last: true, has_permits: true })),
+        (
+            "",
+            LinkPayload::Census(CensusPiece {
+                holdings: vec![holding].into(),
+                last: true,
+                has_permits: true,
+            }),
+        ),
         ("", lock_message(None)),
         (" with a cause", lock_message(Cause::new(300))),
         (" of different numbers", lock_message_of_different_numbers()),
@@ -244,7 +251,7 @@ fn meaning(content: &Content, version: u16) -> Packet {
         && let Some(piece) = packet.content.census_piece_mut()
     {
         piece.has_permits = false;
-        piece.holdings.iter_mut().for_each(|holding| holding.permits = None);
+        piece.holdings.set_permits(std::iter::repeat(None));
     }
     packet
 }

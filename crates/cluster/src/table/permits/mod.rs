@@ -28,6 +28,7 @@ use meshlock_protocol::FenceClock;
 use meshlock_protocol::fence::Stamp;
 
 use super::lock::{Env, Lock, Machines};
+use super::opening::Slots;
 use super::{
     AcquireOutcome, LeaseClock, LocalView, LockEvent, LockKey, LockTable, Request, RequestRefusal, ServedBy,
     TableOutput,
@@ -288,6 +289,7 @@ impl LockTable {
         if self.locks.get(key).is_some_and(|lock| unused(lock)) {
             self.locks.swap_remove(key);
             self.shared.remove(key);
+            self.unsought.swap_remove(key);
         }
     }
 
@@ -296,7 +298,7 @@ impl LockTable {
         &mut self,
         view: &LocalView,
         key: &LockKey,
-        held: &[(usize, Vec<Option<u32>>)],
+        held: &[(usize, Slots)],
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
     ) {

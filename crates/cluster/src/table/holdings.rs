@@ -1,0 +1,288 @@
+//! What clients of a site hold, as it is sent when a view changes.
+//!
+//! A census may list a million locks, and is written, read and looked through while every lock waits. So the names are one
+//! text and the rest is two lists: reading one takes a few allocations, not one for each lock. On the wire it is a list
+//! of holdings, each a name and its slots.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::{DeserializeSeed, Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::names::LockName;
+
+/// One lock that clients of a site hold when its machines stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    pub lock: LockName,
+    /// For each holder the number of its permit, where permits were numbered.
+    pub slots: Vec<Option<u32>>,
+    /// The number of clients that may hold the lock at a time, as these understand it; `None` if the sender runs an
+    /// older program, which knows only what the rules say. It follows everything else on the wire.
+    pub permits: Option<u32>,
+}
+
+/// A [`Holding`] in a list of them. Its name is a valid name of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename = "Holding")]
+pub struct HoldingRef<'a> {
+    pub lock: &'a str,
+    pub slots: &'a [Option<u32>],
+    #[serde(skip)]
+    pub permits: Option<u32>,
+}
+
+impl HoldingRef<'_> {
+    /// Returns the lock's name.
+    pub(crate) fn name(&self) -> LockName {
+        self.lock.parse().expect("names were checked when the list was made")
+    }
+}
+
+/// Some of the locks that clients of a site hold. All members are sent the same, so copies share one memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Holdings(Arc<Packed>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Packed {
+    /// The names, one after the other.
+    names: String,
+    /// The slots, one after the other.
+    slots: Vec<Option<u32>>,
+    entries: Vec<Entry>,
+}
+
+/// Where the parts of a holding end; they begin where those of the one before end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Entry {
+    name_end: u32,
+    slots_end: u32,
+    permits: Option<u32>,
+}
+
+impl Holdings {
+    /// Returns the number of locks.
+    pub fn len(&self) -> usize {
+        self.0.entries.len()
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.entries.is_empty()
+    }
+
+    /// Returns the holding at an index below [`len`](Holdings::len).
+    pub fn get(&self, at: usize) -> HoldingRef<'_> {
+        let Packed { names, slots, entries } = &*self.0;
+        let Entry { name_end, slots_end, permits } = entries[at];
+        let (name, slot) =
+            at.checked_sub(1).map_or((0, 0), |last| (entries[last].name_end, entries[last].slots_end));
+        HoldingRef {
+            lock: &names[name as usize..name_end as usize],
+            slots: &slots[slot as usize..slots_end as usize],
+            permits,
+        }
+    }
+
+    /// Returns all of them, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = HoldingRef<'_>> {
+        (0..self.len()).map(|at| self.get(at))
+    }
+
+    /// Sets the numbers of permits, in order.
+    pub fn set_permits(&mut self, permits: impl IntoIterator<Item = Option<u32>>) {
+        for (entry, permits) in Arc::make_mut(&mut self.0).entries.iter_mut().zip(permits) {
+            entry.permits = permits;
+        }
+    }
+}
+
+impl FromIterator<Holding> for Holdings {
+    fn from_iter<I: IntoIterator<Item = Holding>>(holdings: I) -> Self {
+        let mut writer = HoldingsWriter::default();
+        for Holding { lock, slots, permits } in holdings {
+            writer.push(lock.as_str(), slots.into_iter(), permits);
+        }
+        writer.finish()
+    }
+}
+
+impl From<Vec<Holding>> for Holdings {
+    fn from(holdings: Vec<Holding>) -> Self {
+        holdings.into_iter().collect()
+    }
+}
+
+/// Makes a list of holdings.
+#[derive(Default)]
+pub(super) struct HoldingsWriter(Packed);
+
+impl HoldingsWriter {
+    /// Appends a holding of a lock with a valid name. Returns its number of slots.
+    pub(super) fn push(
+        &mut self,
+        lock: &str,
+        slots: impl Iterator<Item = Option<u32>>,
+        permits: Option<u32>,
+    ) -> usize {
+        let before = self.0.slots.len();
+        self.0.names.push_str(lock);
+        self.0.slots.extend(slots);
+        self.end(permits);
+        self.0.slots.len() - before
+    }
+
+    /// Ends a holding whose parts were appended.
+    fn end(&mut self, permits: Option<u32>) {
+        let end = |length: usize| u32::try_from(length).expect("a piece is far shorter");
+        let (name_end, slots_end) = (end(self.0.names.len()), end(self.0.slots.len()));
+        self.0.entries.push(Entry { name_end, slots_end, permits });
+    }
+
+    pub(super) fn finish(self) -> Holdings {
+        Holdings(Arc::new(self.0))
+    }
+}
+
+impl Serialize for Holdings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Holdings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut writer = HoldingsWriter::default();
+        deserializer.deserialize_seq(List(&mut writer))?;
+        Ok(writer.finish())
+    }
+}
+
+/// Reads a list of holdings. Whatever length a peer claims, memory is taken only for what it has sent.
+struct List<'a>(&'a mut HoldingsWriter);
+
+/// Reads one of them.
+struct One<'a>(&'a mut HoldingsWriter);
+
+/// Reads its name.
+struct Name<'a>(&'a mut String);
+
+/// Reads its slots.
+struct SlotList<'a>(&'a mut Vec<Option<u32>>);
+
+impl<'de> Visitor<'de> for List<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("holdings")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut read: A) -> Result<(), A::Error> {
+        while read.next_element_seed(One(self.0))?.is_some() {}
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for One<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_struct("Holding", &["lock", "slots"], self)
+    }
+}
+
+impl<'de> Visitor<'de> for One<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a lock and its slots")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut read: A) -> Result<(), A::Error> {
+        let name = read.next_element_seed(Name(&mut self.0.0.names))?;
+        let slots = read.next_element_seed(SlotList(&mut self.0.0.slots))?;
+        if name.is_none() || slots.is_none() {
+            return Err(A::Error::invalid_length(1, &"a lock and its slots"));
+        }
+        self.0.end(None);
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Name<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a lock")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<(), E> {
+        LockName::check(name).map_err(E::custom)?;
+        self.0.push_str(name);
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for SlotList<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for SlotList<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the numbers of permits")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut read: A) -> Result<(), A::Error> {
+        while let Some(slot) = read.next_element()? {
+            self.0.push(slot);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holding(lock: &str, slots: &[Option<u32>]) -> Holding {
+        Holding { lock: lock.parse().unwrap(), slots: slots.to_vec(), permits: None }
+    }
+
+    #[test]
+    fn holdings_are_read_as_they_were_written_and_as_a_list_of_names_and_slots() {
+        let list = vec![holding("a", &[Some(0)]), holding("b/ü", &[]), holding("c", &[None, Some(300)])];
+        let holdings = Holdings::from(list.clone());
+        let plain: Vec<(&str, &[Option<u32>])> =
+            list.iter().map(|holding| (holding.lock.as_str(), &holding.slots[..])).collect();
+        let bytes = postcard::to_stdvec(&holdings).unwrap();
+        assert_eq!(bytes, postcard::to_stdvec(&plain).unwrap());
+        assert_eq!(postcard::from_bytes::<Holdings>(&bytes), Ok(holdings.clone()));
+        assert_eq!(holdings.get(2), HoldingRef { lock: "c", slots: &[None, Some(300)], permits: None });
+        assert_eq!(holdings.iter().map(|holding| holding.name()).collect::<Vec<_>>().len(), 3);
+    }
+
+    #[test]
+    fn what_is_no_name_of_a_lock_is_refused_and_a_length_that_is_only_claimed_costs_nothing() {
+        for name in [String::new(), "x".repeat(256)] {
+            let bytes = postcard::to_stdvec(&vec![(name, vec![Some(1_u32)])]).unwrap();
+            assert!(postcard::from_bytes::<Holdings>(&bytes).is_err());
+        }
+        let claimed = postcard::to_stdvec(&u64::MAX).unwrap();
+        assert!(postcard::from_bytes::<Holdings>(&claimed).is_err());
+    }
+}
