@@ -28,18 +28,15 @@ const MAX_EARLY: usize = 4096;
 /// Maximum number of locks that the clients of one member can hold: no correct site keeps more.
 const MAX_HELD: usize = 4 << 20;
 
-/// Maximum length of a piece of a census in bytes: far below the limit of a packet, so that nothing else waits long for
-/// it.
-const PIECE: usize = 128 << 10;
-
-/// Splits a census into the pieces in which it is sent, at least one, each with whether it is the last.
-fn pieces(census: &Census) -> Vec<(&[Holding], bool)> {
+/// Splits a census into the pieces in which it is sent, at least one, each with whether it is the last. None is longer
+/// than `longest` bytes, unless it has only one lock.
+fn pieces(census: &Census, longest: usize) -> Vec<(&[Holding], bool)> {
     // A length, for each slot whether it is numbered and a number of 32 bits in groups of 7, and the number of permits.
     let bytes = |holding: &Holding| holding.lock.as_str().len() + 9 + 6 * holding.slots.len();
     let (mut pieces, mut start, mut length) = (Vec::new(), 0, 0);
     for (at, holding) in census.iter().enumerate() {
         length += bytes(holding);
-        if length > PIECE && at > start {
+        if length > longest && at > start {
             pieces.push((&census[start..at], false));
             (start, length) = (at, bytes(holding));
         }
@@ -146,7 +143,7 @@ impl Node {
         if self.view.contains(&self.me) {
             let others = self.view.members.iter().filter(|member| **member != self.me).cloned();
             let others: Vec<Member> = others.collect();
-            for (holdings, last) in pieces(&census) {
+            for (holdings, last) in pieces(&census, self.config.limits.census_piece) {
                 for member in &others {
                     let piece = CensusPiece { holdings: holdings.to_vec(), last, has_permits: true };
                     let payload = LinkPayload::Census(piece);

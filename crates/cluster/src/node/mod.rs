@@ -50,7 +50,7 @@ use crate::time::Time;
 use crate::view::View;
 use change::ViewChange;
 pub use clients::{ClientAnswer, ClientCall};
-pub use config::{Checked, Config, ConfigError};
+pub use config::{Checked, Config, ConfigError, NodeLimits};
 use leader::{LeaderTiming, Leadership};
 pub use note::{Departure, Note};
 use outage::{LastHeard, LockInquiry};
@@ -303,6 +303,11 @@ impl Node {
     /// Returns the term in which this site leads, if it assumes that it does.
     pub fn leads(&self) -> Option<membership::Term> {
         self.membership.as_ref()?.leads()
+    }
+
+    /// Returns whether this site votes: it is one of the voters, and its disk is registered with enough others.
+    pub fn has_vote(&self) -> bool {
+        self.membership.is_some()
     }
 
     fn lease_clock(&self) -> LeaseClock {
