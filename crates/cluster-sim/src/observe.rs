@@ -6,15 +6,20 @@ use super::event::Event;
 use super::properties::exclusion::ObservedGrant;
 use super::properties::{CheckResult, broken, sound};
 use super::world::World;
-use meshlock_cluster::node::{ClientAnswer, LockQueue, Note};
+use meshlock_cluster::membership::Pace;
+use meshlock_cluster::node::{ClientAnswer, Config, LockQueue, Note};
 use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::{LockEvent, RequestRefusal};
 use meshlock_cluster::view::View;
 
 impl World {
     pub(super) fn note(&mut self, machine: usize, note: Note) -> CheckResult {
-        sound::on_note(machine, &note, self.now)?;
         self.trace.note(self.now, machine, &note);
+        if self.forgetful_voter && matches!(note, Note::DiskIsOld { .. }) {
+            self.coverage.record(Occurrence::DiskIsOld);
+            return Ok(());
+        }
+        sound::on_note(machine, &note, self.now)?;
         match note {
             Note::Installed(view) => {
                 self.coverage.record(Occurrence::ViewInstalled);
@@ -44,8 +49,8 @@ impl World {
             }
             Note::OtherTerms { .. } => self.coverage.record(Occurrence::OtherTerms),
             Note::TooOld(_) => self.coverage.record(Occurrence::TooOld),
-            Note::LeadershipLost(_)
-            | Note::LeaseEnded(_)
+            Note::LeadershipLost(_) => self.count_step_down(machine),
+            Note::LeaseEnded(_)
             | Note::LeaseRegained { .. }
             | Note::QuorumLost(_)
             | Note::QuorumRegained
@@ -59,12 +64,25 @@ impl World {
         Ok(())
     }
 
+    /// Counts a leader that has stepped down while its disk has kept it waiting for as long as voters wait for a silent
+    /// leader. (The first tick may come right after the write.)
+    fn count_step_down(&mut self, machine: usize) {
+        let Config { pace: Pace { election, .. }, tick, .. } = self.settings.config(machine, 1);
+        let patience = tick.times(election as u64 - 1).micros();
+        if self.machines[machine].writing_since.is_some_and(|since| since.after(patience) <= self.now) {
+            self.coverage.record(Occurrence::LeaderMadeRoom);
+        }
+    }
+
     /// Records a view that nobody had installed before: its rules, and the members that have joined.
     fn on_newest(&mut self, view: View) -> CheckResult {
         if view.epoch <= self.newest.epoch {
             return Ok(());
         }
         self.steps.on_view(&self.newest, &view, self.now)?;
+        if view.floor > self.newest.floor {
+            self.coverage.record(Occurrence::FloorRaised);
+        }
         if let Ok(rules) = Rules::new(view.rules.clone()) {
             self.rules.insert(view.epoch, rules);
         }
@@ -208,6 +226,15 @@ impl World {
 
 /// Returns what a refusal counts as.
 fn refusal(why: RequestRefusal) -> Occurrence {
+    if why == RequestRefusal::TooManyLocks {
+        return Occurrence::FullAgain;
+    }
+    if why == RequestRefusal::MakingRoom {
+        return Occurrence::MakingRoom;
+    }
+    if why == RequestRefusal::TooManyQuestions {
+        return Occurrence::QuestionRefused;
+    }
     if let RequestRefusal::PermitsInUse { has, wants } = why
         && has != wants
     {

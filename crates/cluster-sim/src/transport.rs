@@ -10,19 +10,32 @@ use super::properties::{CheckResult, sound};
 use super::world::World;
 use meshlock_cluster::links::Frame;
 use meshlock_cluster::node::{Content, Input, LinkPayload, Packet};
+use meshlock_wire::sites::VERSIONS;
 
 impl World {
     /// Sends a packet of a node, encoded as bytes.
     pub(super) fn send(&mut self, from: usize, to: &str, packet: Packet) -> CheckResult {
         let Some(to) = self.names.iter().position(|name| name.as_str() == to) else { return Ok(()) };
         self.count_packet(&packet);
-        let packet = sound::travel(packet, self.now)?;
+        let version = self.speaks(from).min(self.speaks(to));
+        if version < VERSIONS.1 {
+            self.coverage.record(Occurrence::OlderVersion);
+        }
+        let packet = sound::travel(packet, version, self.now)?;
         self.put_on_the_wire((from, to), packet);
         Ok(())
     }
 
+    /// Returns the version that a site's program speaks.
+    fn speaks(&self, machine: usize) -> u16 {
+        self.settings.environment.version(machine, self.machines[machine].incarnation)
+    }
+
     fn put_on_the_wire(&mut self, (from, to): Way, packet: Packet) {
-        let delay = self.within(self.settings.delay);
+        let delay = self.within(self.settings.delay) + self.settings.environment.distance(from, to);
+        if self.network.loses((from, to), self.now, &mut self.more) {
+            return self.coverage.record(Occurrence::PacketLost);
+        }
         let generation = self.network.generation(from, to);
         let calm = Moment(self.settings.calm);
         if let Sent::Arrives(arrival, packet) = self.network.send((from, to), packet, self.now, delay, calm) {
@@ -43,6 +56,9 @@ impl World {
             }
             LinkPayload::Census(piece) if !piece.holdings.is_empty() => {
                 self.coverage.record(Occurrence::HoldersCarried);
+                if !piece.last {
+                    self.coverage.record(Occurrence::CensusInPieces);
+                }
             }
             LinkPayload::Census(_) | LinkPayload::Left(_) | LinkPayload::Permits(_) => {}
         }

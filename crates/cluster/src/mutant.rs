@@ -60,12 +60,16 @@ pub enum Mutant {
     CensusWithoutNumbers,
     /// After a change of rules new clients enter beside holders that count on a smaller number.
     OldNumbersForgotten,
+    /// A renewal is granted when a round of confirmation ends that began before the renewal came.
+    GrantedByEarlierRound,
+    /// A leader goes on leading although its disk completes nothing.
+    SlowDiskKeepsLeading,
 }
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 26] = [
+    pub const ALL: [Mutant; 28] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -92,6 +96,8 @@ impl Mutant {
         Mutant::FreedWhileInUse,
         Mutant::CensusWithoutNumbers,
         Mutant::OldNumbersForgotten,
+        Mutant::GrantedByEarlierRound,
+        Mutant::SlowDiskKeepsLeading,
     ];
 }
 

@@ -1,0 +1,110 @@
+//! Schedules that are written down, for what random ones hardly ever do.
+
+use super::*;
+use crate::clock::Clock;
+use crate::environment::{Calendar, Environment};
+use crate::faults::CrashPoint;
+use meshlock_cluster::rules::{Clause, RulesText};
+use meshlock_cluster::time::Drift;
+
+const SECOND: u64 = 1_000_000;
+
+/// Returns the settings of a cluster in which nothing goes wrong: the first site leads, because it is the first to ask
+/// for votes.
+fn calm_cluster(machines: usize) -> SeedSettings {
+    let mut settings = SeedSettings::draw(0);
+    settings.seed = 0;
+    (settings.machines, settings.founders) = (machines, machines);
+    settings.starts = vec![0; machines];
+    settings.clocks = vec![Clock::new(0, 0); machines];
+    settings.beyond_drift = false;
+    (settings.clients, settings.processes) = (1, 1);
+    settings.locks.truncate(1);
+    (settings.delay, settings.hold, settings.disk) = (500, 1_000, 100);
+    settings.calm = 12 * SECOND;
+    settings.faults = Vec::new();
+    settings.lasting_cuts = Vec::new();
+    settings.rules = RulesText { rules: Vec::new(), default: Clause::exclusive("naimi-trehel") };
+    settings.terms.drift = Drift::from_ppm(0);
+    settings.mixed_terms = false;
+    (settings.max_log_entries, settings.max_past) = (64, 9);
+    settings.calendar = Calendar::Advances;
+    settings.environment = Environment::default();
+    settings
+}
+
+/// Runs a cluster with these faults.
+fn run_with(settings: &SeedSettings, faults: Vec<(u64, ClusterFault)>) -> SeedReport {
+    let mut settings = settings.clone();
+    settings.faults = faults;
+    settings.faults.sort_by_key(|(time, _)| *time);
+    World::new(settings, &RunOptions::default()).run()
+}
+
+/// Returns the property that is broken, if one is.
+fn broken(report: &SeedReport) -> Option<&'static str> {
+    report.violation.as_ref().map(|violation| violation.property)
+}
+
+/// Returns a partition that drops what these ways carry.
+fn cut(blocked: Vec<(usize, usize)>, length: u64) -> ClusterFault {
+    let cut = Cut { shape: "any links", ways: "one way", blocked };
+    ClusterFault::Partition { cut, holds: false, length }
+}
+
+/// A leader receives the others' answers later and later, and is cut off from them at `time`: when they elect another
+/// leader, confirmations of the first one are still on their way.
+fn late_confirmations(time: u64) -> Vec<(u64, ClusterFault)> {
+    let slow = |from, more| ClusterFault::SlowLink { from, to: 0, more, length: 9 * SECOND };
+    // Not at once: a leader that hears nothing for too long steps down.
+    let steps = [(3 * SECOND, 350_000), (4 * SECOND, 700_000), (5 * SECOND, 1_050_000)];
+    let slower = steps.iter().flat_map(|(at, more)| [(*at, slow(1, *more)), (*at, slow(2, *more))]);
+    slower.chain([(time, cut(vec![(0, 1), (0, 2)], 9 * SECOND))]).collect()
+}
+
+#[test]
+fn a_renewal_is_not_granted_by_a_round_that_began_before_it_came() {
+    let cluster = calm_cluster(3);
+    let at = |step: u64| 7 * SECOND + step * 50_000;
+    for step in 0..40 {
+        let report = run_with(&cluster, late_confirmations(at(step)));
+        assert_eq!(report.violation, None, "cut at {} µs", at(step));
+    }
+    let caught = (0..40).find(|step| {
+        let report =
+            mutant::with(Mutant::GrantedByEarlierRound, || run_with(&cluster, late_confirmations(at(*step))));
+        broken(&report) == Some("leases")
+    });
+    assert!(caught.is_some(), "no cut shows it");
+}
+
+#[test]
+fn a_leader_whose_disk_is_stuck_makes_room_for_another() {
+    let cluster = calm_cluster(3);
+    // While the leader's disk is stuck a site crashes: without a view that leaves it out nobody is served.
+    let crash = ClusterFault::Crash { machine: 2, when: CrashPoint::AfterOutputs(0), down: SECOND };
+    let faults = vec![(4 * SECOND, ClusterFault::StuckForGood { machine: 0 }), (5 * SECOND, crash)];
+    let report = run_with(&cluster, faults.clone());
+    assert_eq!(report.violation, None);
+    assert!(seen(&report, Occurrence::LeaderMadeRoom) > 0);
+    let report = mutant::with(Mutant::SlowDiskKeepsLeading, || run_with(&cluster, faults));
+    assert_eq!(broken(&report), Some("starvation"));
+}
+
+/// Returns how often it happened.
+fn seen(report: &SeedReport, what: Occurrence) -> u64 {
+    let (group, name) = what.key();
+    report.coverage.of(group, name)
+}
+
+#[test]
+fn an_old_disk_is_noticed_while_the_leader_is_the_one_that_knew_it() {
+    let cluster = calm_cluster(3);
+    // Views that the copy does not have: a site crashes and comes back.
+    let crash = ClusterFault::Crash { machine: 2, when: CrashPoint::AfterOutputs(0), down: 100_000 };
+    let old = ClusterFault::OldDisk { machine: 1, copied: Moment(1_500_000), down: 100_000 };
+    let report = run_with(&cluster, vec![(3 * SECOND, crash), (8 * SECOND, old)]);
+    assert_eq!(report.violation, None);
+    assert!(seen(&report, Occurrence::OldDiskOfVoter) > 0 && seen(&report, Occurrence::DiskIsOld) > 0);
+    assert_eq!(seen(&report, Occurrence::BrokenByOldDisk), 0, "the leader gives it nothing to vote on");
+}
