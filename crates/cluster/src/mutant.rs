@@ -62,6 +62,10 @@ pub enum Mutant {
     OldNumbersForgotten,
     /// A renewal is granted when a round of confirmation ends that began before the renewal came.
     GrantedByEarlierRound,
+    /// A site that asks to join is told that it is too old without confirming that this site still leads.
+    TooOldUnconfirmed,
+    /// A site that has lost its disk takes the incarnation after the last one that a former leader knows.
+    FormerLeaderBelieved,
     /// A leader goes on leading although its disk completes nothing.
     SlowDiskKeepsLeading,
 }
@@ -69,7 +73,7 @@ pub enum Mutant {
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 28] = [
+    pub const ALL: [Mutant; 30] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -97,6 +101,8 @@ impl Mutant {
         Mutant::CensusWithoutNumbers,
         Mutant::OldNumbersForgotten,
         Mutant::GrantedByEarlierRound,
+        Mutant::TooOldUnconfirmed,
+        Mutant::FormerLeaderBelieved,
         Mutant::SlowDiskKeepsLeading,
     ];
 }

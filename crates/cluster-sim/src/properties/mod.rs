@@ -11,7 +11,7 @@
 //! | a client that is gone holds nothing | crashed clients free their locks at once | [`departed`] | the locks of a client that is gone stay with it |
 //! | after faults have stopped every client that wants a lock gets it, in a time that is derived from the terms | no deadlock, no starvation | [`starvation`] | a message is lost with its connection; a leader with a stuck disk goes on leading |
 //! | in every second the number of views is bounded by what can ask for one, and that of events by a constant | a cluster that changes views in circles stalls every lock | [`steps`] | a full site asks for a fresh view in every view |
-//! | machines' own invariants hold, what is sent can be read, and no correct peer is reported as misbehaving | our own bugs show early | [`sound`] | messages of an old view are accepted; a vote is sent before it is written; a voter votes without its disk; an incarnation is used twice, because a disk was lost or past incarnations are forgotten |
+//! | machines' own invariants hold, what is sent can be read, and no correct peer is reported as misbehaving | our own bugs show early | [`sound`] | messages of an old view are accepted; a vote is sent before it is written; a voter votes without its disk; an incarnation is used twice, because a disk was lost, past incarnations are forgotten or a former leader is believed |
 //! | the same seed gives the same events | otherwise no failure could be reproduced | the tests of [`super`] | – |
 //!
 //! The tests require, for each pair of mutant and property, a seed that shows it. (A disk that keeps half a batch is

@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::environment::{Calendar, Environment};
 use crate::faults::CrashPoint;
 use meshlock_cluster::rules::{Clause, RulesText};
-use meshlock_cluster::time::Drift;
+use meshlock_cluster::time::{Drift, Span};
 
 const SECOND: u64 = 1_000_000;
 
@@ -89,6 +89,39 @@ fn a_leader_whose_disk_is_stuck_makes_room_for_another() {
     assert!(seen(&report, Occurrence::LeaderMadeRoom) > 0);
     let report = mutant::with(Mutant::SlowDiskKeepsLeading, || run_with(&cluster, faults));
     assert_eq!(broken(&report), Some("starvation"));
+}
+
+/// A site that does not vote loses its disk twice, and its calendar is set back each time. It takes part again in between,
+/// which the first site, a leader until then, does not know: it is paused and cut off from the other voters. Then the
+/// site asks this former leader first, at `resumes`, because nobody else hears it.
+fn twice_without_a_disk(resumes: u64) -> Vec<(u64, ClusterFault)> {
+    let lost = || ClusterFault::LostDisk { machine: 3, down: 50_000 };
+    let again = 16 * SECOND;
+    vec![
+        (3 * SECOND, lost()),
+        (3_300_000, ClusterFault::Pause { machine: 0, length: resumes - 3_300_000 }),
+        (3_300_000, cut(vec![(0, 1), (0, 2), (1, 0), (2, 0)], 30 * SECOND)),
+        (again, lost()),
+        (again, cut(vec![(3, 1), (1, 3), (3, 2), (2, 3)], 1_600_000)),
+    ]
+}
+
+#[test]
+fn a_site_without_its_disk_does_not_take_the_word_of_a_former_leader_for_its_incarnation() {
+    let mut cluster = calm_cluster(4);
+    cluster.founders = 3;
+    cluster.calendar = Calendar::SetBack;
+    cluster.terms.length = Span::from_millis(6_000);
+    cluster.calm = 30 * SECOND;
+    let resumes = |step: u64| 17 * SECOND + step * 50_000;
+    for step in 0..20 {
+        let report = run_with(&cluster, twice_without_a_disk(resumes(step)));
+        assert_eq!(report.violation, None, "resumed at {} µs", resumes(step));
+    }
+    for wrong in [Mutant::TooOldUnconfirmed, Mutant::FormerLeaderBelieved] {
+        let run = |step| mutant::with(wrong, || run_with(&cluster, twice_without_a_disk(resumes(step))));
+        assert!((0..20).any(|step| broken(&run(step)) == Some("sound")), "nothing shows {wrong:?}");
+    }
 }
 
 /// Returns how often it happened.

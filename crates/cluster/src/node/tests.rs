@@ -241,7 +241,12 @@ fn a_site_whose_disk_was_lost_begins_an_incarnation_after_the_one_that_others_kn
     // Its next incarnation would be one that takes part already, with everything that it has promised.
     let known = Member { incarnation: me.incarnation.next(), ..me.clone() };
     let view = View { epoch: Epoch::new(1).unwrap(), members: vec![known.clone()], ..View::default() };
+    lone.sent.clear();
     lone.receive_from("b", Content::View(view));
+    assert_eq!(lone.node.me(), &me, "a later one may have taken part, which a former leader does not know");
+    lone.pass(Span::from_millis(1000));
+    assert!(lone.sent.iter().any(|(_, content)| matches!(content, Content::Join { .. })), "it asks again");
+    lone.receive_from("b", Content::TooOld { incarnation: me.incarnation, last: known.incarnation });
     assert!(lone.node.me().incarnation > known.incarnation, "{:?}", lone.node.me());
 }
 
