@@ -68,8 +68,8 @@ impl World {
     /// leader. (The first tick may come right after the write.)
     fn count_step_down(&mut self, machine: usize) {
         let Config { pace: Pace { election, .. }, tick, .. } = self.settings.config(machine, 1);
-        let patience = tick.times(election as u64 - 1).micros();
-        if self.machines[machine].writing_since.is_some_and(|since| since.after(patience) <= self.now) {
+        let timeout = tick.times(election as u64 - 1).micros();
+        if self.machines[machine].writing_since.is_some_and(|since| since.after(timeout) <= self.now) {
             self.coverage.record(Occurrence::LeaderMadeRoom);
         }
     }

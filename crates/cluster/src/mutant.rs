@@ -66,6 +66,8 @@ pub enum Mutant {
     TooOldUnconfirmed,
     /// A site that has lost its disk takes the incarnation after the last one that a former leader knows.
     FormerLeaderBelieved,
+    /// A site begins the incarnation after the last one on its disk, which may be an old copy.
+    OldDiskTrusted,
     /// A leader goes on leading although its disk completes nothing.
     SlowDiskKeepsLeading,
 }
@@ -73,7 +75,7 @@ pub enum Mutant {
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 30] = [
+    pub const ALL: [Mutant; 31] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -103,6 +105,7 @@ impl Mutant {
         Mutant::GrantedByEarlierRound,
         Mutant::TooOldUnconfirmed,
         Mutant::FormerLeaderBelieved,
+        Mutant::OldDiskTrusted,
         Mutant::SlowDiskKeepsLeading,
     ];
 }

@@ -141,3 +141,24 @@ fn an_old_disk_is_noticed_while_the_leader_is_the_one_that_knew_it() {
     assert!(seen(&report, Occurrence::OldDiskOfVoter) > 0 && seen(&report, Occurrence::DiskIsOld) > 0);
     assert_eq!(seen(&report, Occurrence::BrokenByOldDisk), 0, "the leader gives it nothing to vote on");
 }
+
+#[test]
+fn a_site_that_does_not_vote_may_come_back_with_an_old_disk() {
+    let mut cluster = calm_cluster(4);
+    cluster.founders = 3;
+    cluster.calm = 20 * SECOND;
+    let away = cut((0..3).flat_map(|other| [(3, other), (other, 3)]).collect(), 4 * SECOND);
+    for calendar in [Calendar::Advances, Calendar::SetBack, Calendar::Jumps] {
+        cluster.calendar = calendar;
+        // It is left out and comes back in another incarnation, which the copy does not know.
+        let old = ClusterFault::OldDisk { machine: 3, copied: Moment(3 * SECOND), down: 50_000 };
+        let faults = vec![(3_100_000, away.clone()), (12 * SECOND, old)];
+        let report = run_with(&cluster, faults.clone());
+        assert!(seen(&report, Occurrence::OldDiskOfMember) > 0);
+        assert_eq!(report.violation, None, "{calendar:?}");
+        if calendar == Calendar::SetBack {
+            let report = mutant::with(Mutant::OldDiskTrusted, || run_with(&cluster, faults));
+            assert_eq!(broken(&report), Some("sound"));
+        }
+    }
+}

@@ -251,6 +251,23 @@ fn a_site_whose_disk_was_lost_begins_an_incarnation_after_the_one_that_others_kn
 }
 
 #[test]
+fn a_start_begins_with_its_stamp_even_if_the_disk_knows_a_later_incarnation() {
+    let known = Incarnation::stamped(7).next();
+    let begun = |stamp| {
+        let mut disk = Disk::default();
+        disk.apply(&DiskWrite::Incarnation(known));
+        let config =
+            Config { start_stamp: stamp, ..Config::new("a".parse().unwrap(), vec!["b".parse().unwrap()]) };
+        Lone::with(config, disk).node.me().incarnation
+    };
+    assert_eq!(begun(8), Incarnation::stamped(8));
+    // The calendar was set back, or the disk is an old copy; the leader knows.
+    assert_eq!(begun(6), Incarnation::stamped(6));
+    // A host that stamps two starts alike, or none.
+    assert_eq!([begun(7), begun(0)], [known.next(); 2]);
+}
+
+#[test]
 fn rules_that_make_no_sense_are_refused_and_others_are_agreed_on() {
     let mut lone = Lone::start(&["a"], Disk::default());
     lone.pass(Span::from_millis(2000));
