@@ -362,8 +362,12 @@ fn print(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "interrupted: this is what was done of the {asked} seeds that were asked for")?;
     }
     if let Some(SeedRange { from, to }) = summary.range {
-        let cut_short = if summary.interrupted { "interrupted; " } else { "" };
-        writeln!(out, "{cut_short}to run the same seeds again: meshlock dst --seeds {from}..{to}")?;
+        let why = if summary.interrupted {
+            "interrupted; to run all of these and a few more"
+        } else {
+            "to run the same seeds again"
+        };
+        writeln!(out, "{why}: meshlock dst --seeds {from}..{to}")?;
     }
     if let Some(slowest @ Slowest { seed, seconds, allowed }) = summary.slowest {
         let percent = slowest.part() * 100.0;
