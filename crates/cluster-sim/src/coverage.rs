@@ -96,6 +96,8 @@ occurrences! {
     RulesRefused Cluster "rules refused",
     RulesSet Cluster "rules set",
     SnapshotInstalled Cluster "snapshot installed",
+    PauseSurvived Cluster "lease kept through a pause that was longer than a renewal",
+    CutSurvived Cluster "lease kept through a cut from the leader that was longer than a renewal",
     TailLost Cluster "restart with the disk's last batches lost",
     TailSurvived Cluster "restart with batches that were not known to be written",
     TokenLost Cluster "token lost with its holder",

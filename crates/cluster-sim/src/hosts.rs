@@ -28,6 +28,7 @@ impl World {
         let mut out = Vec::new();
         let node = Node::start(config, host.disk.clone(), host.clock.at(self.now), &mut out);
         host.node = Some(node.expect("its own disk"));
+        self.needless.on_started(machine, self.now);
         for peer in 0..self.machines.len() {
             if self.network.is_down(machine, peer) {
                 self.after(1_000, Event::Connect(machine, peer));
@@ -60,6 +61,10 @@ impl World {
         }
         let Some(node) = &self.machines[machine].node else { return Ok(()) };
         self.leases.on_lease(node.me(), machine, node.lease().end());
+        let survived = self.needless.on_lease(machine, node.lease().end(), self.now);
+        if let Some(survived) = survived.filter(|_| node.table().holds_anything()) {
+            self.coverage.record(survived);
+        }
         self.departed.check(node, self.now)?;
         sound::check(node, self.now)?;
         self.schedule_wake(machine);
@@ -104,6 +109,7 @@ impl World {
         let Some(node) = self.machines[machine].node.take() else { return };
         self.trace.crashed(self.now, machine);
         self.contention.on_crash(machine, self.now);
+        self.needless.on_crashed(machine);
         self.leases.on_lease(node.me(), machine, node.lease().end());
         self.count_crash(&node);
         let host = &mut self.machines[machine];

@@ -21,6 +21,7 @@ impl World {
         let fault = self.settings.faults[at].1.clone();
         self.coverage.count(CoverageGroup::Fault, fault.kind(), "");
         self.trace.fault(self.now, &fault);
+        self.needless.on_fault(&fault, self.now);
         match fault {
             ClusterFault::Crash { machine, when, down } => {
                 if self.machines[machine].node.is_some() && self.machines[machine].dying.is_none() {
@@ -152,6 +153,7 @@ impl World {
         let held = self.network.heal();
         self.release(held);
         self.network.block(&self.settings.lasting_cuts, false);
+        self.needless.on_calm(&self.settings.lasting_cuts, self.now);
         if !self.settings.lasting_cuts.is_empty() {
             self.coverage.record(Occurrence::PartitionStays);
         }

@@ -37,9 +37,10 @@ impl World {
                 let last = node.view().clone();
                 self.leases.on_proposed(machine, &last, &view, self.now)?;
             }
-            Note::Leads(_) => {
+            Note::Leads(term) => {
                 self.coverage.record(Occurrence::LeaderElected);
                 self.leases.on_leads(machine, self.now);
+                self.needless.on_leads(term, machine, self.now);
             }
             Note::GaveUp(member) => self.leases.on_gave_up(member),
             Note::OtherCluster { .. } => self.coverage.record(Occurrence::OtherCluster),
@@ -49,7 +50,10 @@ impl World {
             }
             Note::OtherTerms { .. } => self.coverage.record(Occurrence::OtherTerms),
             Note::TooOld(_) => self.coverage.record(Occurrence::TooOld),
-            Note::LeadershipLost(_) => self.count_step_down(machine),
+            Note::LeadershipLost(term) => {
+                self.count_step_down(machine);
+                self.needless.on_leadership_lost(term);
+            }
             Note::LeaseEnded(_)
             | Note::LeaseRegained { .. }
             | Note::QuorumLost(_)
@@ -58,6 +62,8 @@ impl World {
             | Note::DiskIsOld { .. }
             | Note::FirstStartWaits { .. }
             | Note::EpochsExhausted
+            | Note::NameUsedTwice { .. }
+            | Note::NameTaken { .. }
             | Note::Misbehaved { .. }
             | Note::CannotOpen { .. } => {}
         }
@@ -191,9 +197,10 @@ impl World {
                 self.coverage.record(Occurrence::Extended);
                 self.exclusion.on_extended(session, lease_end, self.now)?;
             }
-            LockEvent::Lost { request, act_by, .. } => {
+            LockEvent::Lost { request, act_by, why } => {
                 self.coverage.record(Occurrence::Lost);
                 self.exclusion.on_lost(request, act_by);
+                self.needless.on_lost(machine, why, self.now)?;
             }
             LockEvent::Released { request } => {
                 self.exclusion.on_left(request);

@@ -105,6 +105,7 @@ impl World {
 
     pub(super) fn cut(&mut self, a: usize, b: usize) {
         if self.network.cut(a, b, &mut self.draw) {
+            self.needless.on_connection(a, b, false, self.now);
             let delay = self.draw.u64(1_000..300_000);
             self.after(delay, Event::Connect(a, b));
         }
@@ -118,6 +119,7 @@ impl World {
             self.after(200_000, Event::Connect(a, b));
             return Ok(());
         }
+        self.needless.on_connection(a, b, true, self.now);
         self.drive(a, Input::Connected(self.names[b].clone()))?;
         self.drive(b, Input::Connected(self.names[a].clone()))
     }

@@ -19,6 +19,7 @@ use super::properties::departed::Departed;
 use super::properties::exclusion::Exclusion;
 use super::properties::fences::Fences;
 use super::properties::leases::Leases;
+use super::properties::needless::Needless;
 use super::properties::starvation::Bound;
 use super::properties::steps::Steps;
 use super::properties::updates::Updates;
@@ -52,6 +53,7 @@ pub(super) struct World {
     pub(super) contention: Contention,
     pub(super) departed: Departed,
     pub(super) leases: Leases,
+    pub(super) needless: Needless,
     pub(super) coverage: Coverage,
     pub(super) trace: Trace,
     pub(super) calm: bool,
@@ -96,6 +98,7 @@ impl World {
             contention: Contention::default(),
             departed: Departed::default(),
             leases: Leases::new(clocks, strict),
+            needless: Needless::new(&settings),
             coverage: Coverage::default(),
             trace: Trace::new(options.trace),
             calm: false,

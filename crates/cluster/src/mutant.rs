@@ -70,12 +70,22 @@ pub enum Mutant {
     OldDiskTrusted,
     /// A leader goes on leading although its disk completes nothing.
     SlowDiskKeepsLeading,
+    /// A site that led and learns that another one does waits until its next renewal is due.
+    FormerLeaderAsksItself,
+    /// A renewal that is not granted is sent again only when the next one is due.
+    RenewalNotRepeated,
+    /// A member that another one could not reach is refused, though it was stopped or cut off itself and has come back.
+    ReportedMemberRefused,
+    /// Of two members that could not reach each other, one of which has died, the other one is refused.
+    DeadMemberCounts,
+    /// A second process under the name of a running site is told to take the incarnation that the first one may take next.
+    RivalTakesNextIncarnation,
 }
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 31] = [
+    pub const ALL: [Mutant; 36] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -107,6 +117,11 @@ impl Mutant {
         Mutant::FormerLeaderBelieved,
         Mutant::OldDiskTrusted,
         Mutant::SlowDiskKeepsLeading,
+        Mutant::FormerLeaderAsksItself,
+        Mutant::RenewalNotRepeated,
+        Mutant::ReportedMemberRefused,
+        Mutant::DeadMemberCounts,
+        Mutant::RivalTakesNextIncarnation,
     ];
 }
 

@@ -23,7 +23,7 @@ use super::store::{Store, StoreError};
 use super::thread::IdleThread;
 use meshlock_cluster::founding;
 use meshlock_cluster::membership::disk::{Disk, DiskWrite};
-use meshlock_cluster::names::SiteName;
+use meshlock_cluster::names::{Incarnation, SiteName};
 use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, ConfigError, Input, Node, Packet};
 use meshlock_cluster::table::{Request, Session};
 use meshlock_cluster::time::Time;
@@ -386,6 +386,18 @@ impl PacketHandler for SharedNode {
 
     fn is_member(&self, site: &SiteName) -> bool {
         self.lock().node.view().member(site).is_some()
+    }
+
+    fn takes_part(&self, site: &SiteName, incarnation: Incarnation) -> bool {
+        self.lock().node.takes_part(site, incarnation)
+    }
+
+    fn probe(&self) -> Packet {
+        self.lock().node.probe()
+    }
+
+    fn refusal(&self, refused: Incarnation, in_use: Incarnation) -> (Vec<Packet>, Packet) {
+        self.lock().node.refusal(refused, in_use)
     }
 
     fn introduce(&self) -> Introduction {

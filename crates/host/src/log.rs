@@ -161,12 +161,14 @@ pub(super) fn note(note: &Note) {
         | Note::QuorumLost(_)
         | Note::QuorumRegained
         | Note::Departed { .. }
+        | Note::NameUsedTwice { .. }
+        | Note::NameTaken { .. }
         | Note::DiskIsOld { .. } => trouble(note),
         Note::Granted(_) | Note::GaveUp(_) | Note::Proposed(_) => tracing::debug!(?note),
     }
 }
 
-/// Writes a note about an outage to the log: what this site has lost or has again, and who has gone.
+/// Writes a note about an outage to the log: what this site has lost or has again, who has gone, and who is there twice.
 #[expect(clippy::wildcard_enum_match_arm, reason = "`note` writes all others")]
 fn trouble(note: &Note) {
     match note {
@@ -187,6 +189,21 @@ fn trouble(note: &Note) {
         }
         Note::QuorumRegained => tracing::warn!("the quorum is regained: there is a leader again"),
         Note::Departed { member, how } => departed(member, *how),
+        Note::NameUsedTwice { member, refused } => {
+            tracing::warn!(
+                %member,
+                %refused,
+                "another process runs under the name of a site that takes part, and is refused; stop one of them"
+            );
+        }
+        Note::NameTaken { member, address } => {
+            let (site, address) = (&member.site, address.as_ref().map(ToString::to_string));
+            let place = address.map_or_else(String::new, |address| format!(" at {address}"));
+            tracing::warn!(
+                %member,
+                "another process runs as {site}{place}, and this one is refused; stop one of them"
+            );
+        }
         Note::DiskIsOld { by } => {
             tracing::error!(
                 %by,

@@ -48,7 +48,8 @@ fn bound() -> Duration {
     let resend = config.link_timeouts.resend_after.times(8).micros();
     let elections = 2 * config.tick.times((2 * config.pace.election + SITES) as u64).micros();
     let find = (2 + SITES as u64) * renew_every;
-    let silence = TERMS.length.micros().max(config.link_timeouts.unreachable_after.micros() + renew_every);
+    let unreachable_after = config.link_timeouts_by(TERMS).unreachable_after.micros();
+    let silence = TERMS.length.micros().max(unreachable_after + renew_every);
     let leases = TERMS.drift.stretch(TERMS.length).micros();
     let rejoin = 5 * renew_every + config.tick.times(2).micros();
     Duration::from_micros(resend.max(elections) + find.max(silence + leases) + rejoin) + CONNECT

@@ -50,6 +50,46 @@ fn a_site_leaves_when_it_is_terminated_and_joins_again_when_it_is_restarted() {
 }
 
 #[test]
+fn a_second_process_under_the_name_of_a_running_site_is_refused_and_named_in_the_logs_of_both() {
+    let files = Files::new(3, false, "[lease]\nlength = '2s'\nmargin = '300ms'\nrenew_every = '300ms'\n");
+    let mut sites = files.start_all(&["a", "b", "c"]);
+    eventually("all have heard of all", || members(&files, "a") == ["a", "b", "c"]);
+    let mut holders = ["a", "b", "c"].map(|site| files.client(site, "holder"));
+    for (at, holder) in holders.iter_mut().enumerate() {
+        holder.acquire(&format!("held-{at}"));
+    }
+    let status =
+        |site: &str| json(files.home(), &["status", "--socket", &files.path(&format!("{site}.sock"))]);
+    let before = status("a")["view"].clone();
+    let address = before["members"][2]["address"].as_str().unwrap().to_owned();
+    // The same configuration, with a disk, a socket and an address of its own.
+    let text = std::fs::read_to_string(files.path("c.toml")).unwrap();
+    let text = text.replace("data-c", "data-second").replace("'c.sock'", "'second.sock'");
+    let text = format!("listen = '127.0.0.1:0'\nadvertise = '127.0.0.1:1'\n{text}");
+    std::fs::write(files.path("second.toml"), text).unwrap();
+    let second = files.start("second");
+    eventually("the second process says that it is refused", || {
+        second.log().contains("another process runs as c") && second.log().contains(&address)
+    });
+    let told = "another process runs under the name of a site that takes part, and is refused";
+    eventually("the first process says so", || sites[2].log().contains(told));
+    let refused = "two processes run under the name of this site, and the second one is refused";
+    eventually("another site says so", || sites[0].log().contains(refused));
+    // Nobody is disturbed for more than two leases.
+    eventually("all locks are held for long", || {
+        ["a", "b", "c"].iter().all(|site| {
+            let held = status(site)["held"].as_array().cloned().unwrap_or_default();
+            held.iter().any(|held| held["held_ms"].as_u64().unwrap_or(0) > 5_000)
+        })
+    });
+    assert_eq!(status("a")["view"]["epoch"], before["epoch"]);
+    // When the first process is gone, the second one takes its place, as after a restart.
+    sites[2].signal(Signal::KILL);
+    sites[2].end();
+    assert!(second.line().starts_with("c is ready: view "), "{}", second.log());
+}
+
+#[test]
 fn clients_that_do_not_stop_in_time_are_told_that_they_lost_their_locks() {
     let files = Files::new(1, false, "shutdown_grace = '100ms'\n");
     let mut sites = files.start_all(&["a"]);

@@ -10,6 +10,7 @@
 //! | a client is told that a lock is taken only if another one uses it | a cron job that skips its turn must know why | [`contention`] | an outage is called contention |
 //! | a client that is gone holds nothing | crashed clients free their locks at once | [`departed`] | the locks of a client that is gone stay with it |
 //! | after faults have stopped every client that wants a lock gets it, in a time that is derived from the terms | no deadlock, no starvation | [`starvation`] | a message is lost with its connection; a leader with a stuck disk goes on leading |
+//! | a site that reaches the leader, which reaches a majority, loses no lock because of its lease, however it was stopped, cut off or slowed before | a lock that is lost for a short pause is not used for long | [`needless`] | a former leader that wakes asks itself; a member is refused because of a report from before it woke; a dead member counts against a healthy one |
 //! | in every second the number of views is bounded by what can ask for one, and that of events by a constant | a cluster that changes views in circles stalls every lock | [`steps`] | a full site asks for a fresh view in every view |
 //! | machines' own invariants hold, what is sent can be read, and no correct peer is reported as misbehaving | our own bugs show early | [`sound`] | messages of an old view are accepted; a vote is sent before it is written; a voter votes without its disk; an incarnation is used twice, because a disk was lost, past incarnations are forgotten or a former leader is believed |
 //! | the same seed gives the same events | otherwise no failure could be reproduced | the tests of [`super`] | – |
@@ -23,6 +24,7 @@ pub(super) mod departed;
 pub(super) mod exclusion;
 pub(super) mod fences;
 pub(super) mod leases;
+pub(super) mod needless;
 pub(super) mod sound;
 pub(super) mod starvation;
 pub(super) mod steps;

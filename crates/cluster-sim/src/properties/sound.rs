@@ -46,6 +46,8 @@ pub(crate) fn on_note(machine: usize, note: &Note, now: Moment) -> CheckResult {
         | Note::DiskReplaced { .. }
         | Note::FirstStartWaits { .. }
         | Note::TooOld(_)
+        | Note::NameUsedTwice { .. }
+        | Note::NameTaken { .. }
         | Note::OtherTerms { .. }
         | Note::Opened(_)
         | Note::Excluded { .. }

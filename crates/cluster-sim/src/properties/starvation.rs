@@ -61,8 +61,10 @@ impl Bound {
         let resend = config.link_timeouts.resend_after.times(8).micros();
         let elections = 2 * config.tick.times(2 * config.pace.election as u64 + voters).micros();
         let find = (2 + voters) * renew_every;
-        let silence =
-            terms.length.micros().max(config.link_timeouts.unreachable_after.micros() + renew_every);
+        let silence = terms
+            .length
+            .micros()
+            .max(config.link_timeouts_by(terms).unreachable_after.micros() + renew_every);
         let leases = terms.drift.stretch(terms.length).micros();
         let rejoin = 5 * renew_every + config.tick.times(2).micros();
         let changes = 2 * machines * (4 * trip + 2 * settings.disk);

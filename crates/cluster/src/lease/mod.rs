@@ -27,6 +27,21 @@
 //! A member tells its clients `margin` before the end of its lease that they have lost their locks. Whatever happens
 //! then, they do not get them back: a grant that arrives later renews the member's lease, but does not restore the
 //! locks.
+//!
+//! **No needless loss.** A renewal that is not granted is sent again four times in `renew_every`, to whoever leads then. So a
+//! member that was stopped or cut off for less than
+//!
+//! > L − margin − renew_every ([`Terms::longest_pause`])
+//!
+//! and was renewed in time before, is renewed in time afterwards, if there is a leader: what remains is the time for one attempt and
+//! its answer. Nothing else may be decided about a member within that time. So another member is reported as unreachable
+//! only after at least as long, and such a report counts only between two members that the leader has heard from all that time: who was
+//! silent was stopped or cut off itself, and either comes back or loses its lease anyway (`node/leader.rs`).
+//!
+//! *What a failure costs.* The locks of a member that dies are free L·(1+drift) after its last renewal. If the leader fails as
+//! well, or merely another one is elected, all of it is counted again from that election, because the new leader does not know what the
+//! last one has granted, and to whom. If the last leader still runs, it could tell, and the log shows whether somebody else led in between; but
+//! that is one more message between sites, and is not done.
 
 mod grants;
 #[cfg(test)]
@@ -79,6 +94,19 @@ pub enum TermsError {
 }
 
 impl Terms {
+    /// Returns for how long a member may be stopped or cut off without losing its lease: the last renewal before was sent at most
+    /// `renew_every` earlier.
+    pub fn longest_pause(self) -> Span {
+        let end = Time::ZERO + self.length;
+        end.before(self.margin).before(self.renew_every).since(Time::ZERO)
+    }
+
+    /// Returns after what time a renewal that was not granted is sent again.
+    pub fn retry_every(self) -> Span {
+        let retries = if mutant::is_on(Mutant::RenewalNotRepeated) { 1 } else { RETRIES };
+        self.renew_every.part(retries).max(Span::TICK)
+    }
+
     /// Checks that one lost renewal does not end a lease.
     pub(crate) fn check(self) -> Result<Self, TermsError> {
         let least = self.renew_every.times(2) + self.margin;
@@ -120,6 +148,9 @@ struct Sent {
 /// Maximum number of unanswered renewals; an older one could hardly be granted in time.
 const MAX_UNANSWERED: usize = 16;
 
+/// How often a renewal that is not granted is sent in the time between two that are.
+const RETRIES: u64 = 4;
+
 impl MemberLease {
     /// Creates the state without a lease; the first renewal is due at once.
     pub(crate) fn new(terms: Terms, now: Time) -> Self {
@@ -149,7 +180,7 @@ impl MemberLease {
             self.sent.pop_front();
         }
         self.sent.push_back(Sent { renewal: self.last, to, at: now });
-        self.postpone(now);
+        self.next_renewal = now + self.terms.retry_every();
         self.last
     }
 
@@ -161,6 +192,9 @@ impl MemberLease {
         let Some(at) = self.sent.iter().position(asked) else { return false };
         let sent = self.sent[at].at;
         self.sent.drain(..=at);
+        // Unless it was answered very late, the next one has time.
+        let next = sent + self.terms.renew_every;
+        self.next_renewal = if next > now { next } else { self.next_renewal };
         let from = if mutant::is_on(Mutant::LeaseFromReceipt) { now } else { sent };
         let end = from + self.terms.length.min(length);
         if now >= end || self.end.is_some_and(|current| current >= end) {

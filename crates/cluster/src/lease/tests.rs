@@ -192,3 +192,29 @@ fn a_member_with_longer_configured_leases_uses_the_agreed_terms() {
     assert!(lease.on_granted(renewal, &leader(), long.length, at(5)));
     assert_eq!((lease.end(), lease.notice_at()), (Some(at(1_000_005)), Some(at(900_005))));
 }
+
+#[test]
+fn a_renewal_that_is_not_granted_is_repeated_soon_and_one_that_is_granted_is_not() {
+    let mut lease = MemberLease::new(TERMS, at(0));
+    let first = lease.renew(leader(), at(0));
+    assert_eq!(lease.next_renewal(), at(50_000));
+    let second = lease.renew(leader(), at(50_000));
+    assert!(lease.on_granted(first, &leader(), TERMS.length, at(60_000)));
+    assert_eq!(lease.next_renewal(), at(200_000));
+    // An answer that comes when the next renewal is due already does not put it off.
+    let third = lease.renew(leader(), at(200_000));
+    assert!(lease.on_granted(second, &leader(), TERMS.length, at(255_000)));
+    assert_eq!(lease.next_renewal(), at(250_000));
+    assert!(lease.on_granted(third, &leader(), TERMS.length, at(260_000)));
+    assert_eq!(lease.next_renewal(), at(400_000));
+}
+
+#[test]
+fn whoever_was_renewed_before_the_longest_pause_still_has_its_locks_after_it() {
+    let mut lease = MemberLease::new(TERMS, at(0));
+    let renewal = lease.renew(leader(), at(0));
+    assert!(lease.on_granted(renewal, &leader(), TERMS.length, at(10)));
+    // It stops when its next renewal is due, at the latest.
+    let wakes = lease.next_renewal() + TERMS.longest_pause();
+    assert!(lease.is_comfortable(wakes.before(Span::TICK)) && !lease.is_comfortable(wakes));
+}

@@ -137,6 +137,11 @@ impl<B: Clone> Links<B> {
         Links { timeouts, peers: BTreeMap::new() }
     }
 
+    /// Follows other timeouts from now on.
+    pub(crate) fn agree(&mut self, timeouts: LinkTimeouts) {
+        self.timeouts = timeouts;
+    }
+
     /// Sends a message of the view `epoch` to `to`. Nothing is sent to an incarnation that is older than the known one.
     pub(crate) fn send(&mut self, to: &Member, epoch: Epoch, body: B, now: Time, out: &mut Outgoing<B>) {
         let timeouts = self.timeouts;

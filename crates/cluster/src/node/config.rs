@@ -28,7 +28,8 @@ pub struct Config {
     pub rules: RulesText,
     /// The initial terms of leases; later the view has them, and this site follows those.
     pub terms: Terms,
-    /// Timeouts of links.
+    /// Timeouts of links. A peer counts as unreachable after `unreachable_after`, and not before a member that was stopped for
+    /// [as long as its lease allows](Terms::longest_pause) could answer again, whichever is longer.
     pub link_timeouts: LinkTimeouts,
     /// Intervals of elections.
     pub pace: Pace,
@@ -113,7 +114,7 @@ impl Config {
             link_timeouts: LinkTimeouts {
                 ack_within: Span::from_millis(20),
                 resend_after: Span::from_millis(500),
-                unreachable_after: Span::from_millis(2500),
+                unreachable_after: Span::ZERO,
             },
             pace: Pace { heartbeat: 1, election: 5 },
             tick: Span::from_millis(100),
@@ -129,6 +130,12 @@ impl Config {
             limits: NodeLimits::default(),
             seed: 0,
         }
+    }
+
+    /// Returns the timeouts of links in a cluster with these terms of leases.
+    pub fn link_timeouts_by(&self, terms: Terms) -> LinkTimeouts {
+        let unreachable_after = self.link_timeouts.unreachable_after.max(terms.longest_pause());
+        LinkTimeouts { unreachable_after, ..self.link_timeouts }
     }
 
     /// Checks the configuration.
@@ -163,6 +170,18 @@ mod tests {
     #[test]
     fn the_defaults_are_sound() {
         assert!(config().check().is_ok());
+    }
+
+    #[test]
+    fn nobody_is_unreachable_before_the_longest_pause_is_over_whatever_is_configured() {
+        for millis in [2_000, 5_000, 60_000] {
+            let terms = Terms { length: Span::from_millis(millis), ..Terms::default() };
+            let pause = terms.longest_pause();
+            assert_eq!(config().link_timeouts_by(terms).unreachable_after, pause);
+            let mut patient = config();
+            patient.link_timeouts.unreachable_after = pause + Span::TICK;
+            assert_eq!(patient.link_timeouts_by(terms).unreachable_after, pause + Span::TICK);
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_protocol::Epoch;
 
+use super::rival::Rival;
 use crate::address::Address;
 use crate::lease::{LeaseGrants, Renewal};
 use crate::membership::{Round, Term};
@@ -43,8 +44,11 @@ pub(super) struct Leadership {
     round: Option<Confirmation>,
     last_round: Round,
     joiners: BTreeMap<SiteName, Joiner>,
-    /// The members that each member cannot reach, by its last report.
+    /// The members that each member cannot reach, by its last report, as far as that counts.
     reports: BTreeMap<Member, Vec<Member>>,
+    contacts: BTreeMap<Member, Contact>,
+    /// Processes that ask to join under the names of members, one for each.
+    pub(super) rivals: BTreeMap<SiteName, Rival>,
     /// Since when each member that asks for renewals has not had a lease, or the current view: it does not receive what
     /// it is sent.
     out_of_step: BTreeMap<Member, Time>,
@@ -58,6 +62,13 @@ pub(super) struct Leadership {
     pub(super) exhausted: bool,
     /// The rules that were asked for.
     pub(super) rules: Option<WantedRules>,
+}
+
+/// The renewals of one member that came without a gap in which it may have been stopped or cut off.
+#[derive(Clone, Copy, Debug)]
+struct Contact {
+    since: Time,
+    last: Time,
 }
 
 /// A round in which leadership is confirmed, and the renewals that came before it began.
@@ -127,6 +138,8 @@ impl Leadership {
             last_round: Round(term.0 << 32),
             joiners: BTreeMap::new(),
             reports: BTreeMap::new(),
+            contacts: BTreeMap::new(),
+            rivals: BTreeMap::new(),
             out_of_step: BTreeMap::new(),
             leaving: BTreeMap::new(),
             pending: None,
@@ -136,11 +149,50 @@ impl Leadership {
         }
     }
 
-    /// Handles a member's request for a renewal, with the members that it cannot reach.
-    pub(super) fn on_renew(&mut self, member: Member, renewal: Renewal, unreachable: Vec<Member>) {
+    /// Handles a member's request for a renewal, with the members that it has not reached for
+    /// [`Terms::longest_pause`](crate::lease::Terms::longest_pause) or longer.
+    ///
+    /// A report counts only between two members that were both in contact with this leader for all of that time. Otherwise one of them
+    /// was stopped or cut off, which explains the report: if it is still silent its lease ends without a decision of this leader, and if it
+    /// is not, the two may reach each other by now.
+    pub(super) fn on_renew(
+        &mut self,
+        member: Member,
+        renewal: Renewal,
+        mut unreachable: Vec<Member>,
+        now: Time,
+    ) {
+        let max_gap = self.max_gap();
+        let contact = self.contacts.entry(member.clone()).or_insert(Contact { since: now, last: now });
+        if now.since(contact.last) > max_gap {
+            contact.since = now;
+        }
+        contact.last = now;
+        let long = self.grants.terms().longest_pause();
+        let contact = |member: &Member| self.contacts.get(member);
+        let long_since = |member: &Member| contact(member).is_some_and(|of| now.since(of.since) >= long);
+        if !mutant::is_on(Mutant::ReportedMemberRefused) {
+            unreachable
+                .retain(|other| long_since(&member) && long_since(other) && self.is_in_contact(other, now));
+        }
         self.reports.insert(member.clone(), unreachable);
         self.waiting.retain(|(other, _)| *other != member);
         self.waiting.push((member, renewal));
+    }
+
+    /// Returns the longest time between two renewals of a member after which it still counts as heard from all the time. It is shorter than
+    /// what makes others report it, and long enough for lost renewals.
+    pub(super) fn max_gap(&self) -> Span {
+        self.grants.terms().longest_pause().part(4).times(3)
+    }
+
+    pub(super) fn is_in_contact(&self, member: &Member, now: Time) -> bool {
+        self.contacts.get(member).is_some_and(|contact| now.since(contact.last) <= self.max_gap())
+    }
+
+    /// Returns when a member has last asked for a renewal.
+    pub(super) fn last_contact(&self, member: &Member) -> Option<Time> {
+        self.contacts.get(member).map(|contact| contact.last)
     }
 
     /// Records whether a member has what it was sent last: its lease and the view.
@@ -236,6 +288,7 @@ impl Leadership {
         let outdated = confirmation.outdated.into_iter();
         let outdated = outdated.map(|(site, incarnation)| Member { site, incarnation });
         let outdated = outdated.filter(|member| !view.may_join(member) && !view.contains(member));
+        let outdated = outdated.filter(|member| self.is_name_free(&member.site, view, now));
         let outdated = outdated.map(|member| (member.clone(), view.last_incarnation(&member.site))).collect();
         Answers { granted, outdated }
     }
@@ -245,6 +298,8 @@ impl Leadership {
         self.pending = self.pending.take().filter(|pending| pending.epoch > view.epoch);
         self.grants.on_agreed(&view.members, view.terms, now);
         self.reports.retain(|member, _| view.contains(member));
+        self.contacts.retain(|member, _| view.contains(member));
+        self.rivals.retain(|site, _| view.member(site).is_some());
         self.out_of_step.retain(|member, _| view.contains(member));
         self.leaving.retain(|member, _| view.contains(member));
         self.joiners.retain(|_, joiner| view.may_join(&joiner.member));
@@ -256,19 +311,25 @@ impl Leadership {
     /// Returns the members whose leases should run out, so that the others can go on: each member that speaks to the
     /// leader but has not received anything from it for as long as a lease lasts, and at least one of any two members
     /// of which one cannot reach the other. Of those, the member with the most such conflicts is chosen repeatedly;
-    /// among equals, the leader itself comes last.
+    /// among equals, the leader itself comes last. A member that does not renew its lease decides nothing: it goes by itself.
     fn to_exclude(&self, view: &View, now: Time) -> BTreeSet<Member> {
-        let long = |since: &Time| now.since(*since) >= self.grants.terms().length;
+        let in_contact_since = |member: &Member| self.contacts.get(member).map_or(Time::ZERO, |of| of.since);
+        let long = |member: &Member, since: Time| {
+            now.since(since.max(in_contact_since(member))) >= self.grants.terms().length
+        };
         let mut to_exclude: BTreeSet<Member> = self
             .out_of_step
             .iter()
-            .filter(|(_, since)| long(since))
+            .filter(|(member, since)| long(member, **since))
             .map(|(member, _)| member.clone())
             .collect();
+        let counts = |member: &Member| {
+            let renews = self.is_in_contact(member, now) || mutant::is_on(Mutant::DeadMemberCounts);
+            renews && !to_exclude.contains(member)
+        };
         let mut odds: BTreeSet<(usize, usize)> = BTreeSet::new();
-        for (reporter, unreachable) in self.reports.iter().filter(|(member, _)| !to_exclude.contains(member))
-        {
-            let unreachable = unreachable.iter().filter(|member| !to_exclude.contains(member));
+        for (reporter, unreachable) in self.reports.iter().filter(|(member, _)| counts(member)) {
+            let unreachable = unreachable.iter().filter(|member| counts(member));
             let Some(a) = view.place(reporter) else { continue };
             for b in unreachable.filter_map(|member| view.place(member)).filter(|&b| b != a) {
                 odds.insert((a.min(b), a.max(b)));

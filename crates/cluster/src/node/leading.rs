@@ -11,7 +11,7 @@ use super::{Node, NodeOutput, Note};
 use crate::lease::LeaseGrants;
 use crate::membership::{self, MAX_VOTERS, Membership};
 use crate::mutant::{self, Mutant};
-use crate::names::{Incarnation, Member, SiteName};
+use crate::names::{Member, SiteName};
 use crate::rules::Rules;
 use crate::view::View;
 
@@ -32,13 +32,14 @@ impl Node {
                 if view.contains(&from) && unreachable.len() <= view.members.len() {
                     leadership.on_in_step(&from, leased && epoch == view.epoch, now);
                     leadership.drained = drained.then_some(epoch).or(leadership.drained);
-                    leadership.on_renew(from.clone(), renewal, unreachable);
+                    leadership.on_renew(from.clone(), renewal, unreachable, now);
                 }
                 if epoch < view.epoch {
                     self.send(from.site, Content::View(view), out);
                 }
             }
             Content::Join { epoch, reached, address } => {
+                let rival = leadership.on_rival(&from, &view, now);
                 if !view.may_join(&from) {
                     if mutant::is_on(Mutant::TooOldUnconfirmed) && !view.contains(&from) {
                         let (incarnation, last) = (from.incarnation, view.last_incarnation(&from.site));
@@ -49,7 +50,9 @@ impl Node {
                 } else if reached.len() <= view.members.len() + MAX_VOTERS {
                     leadership.on_join(from.clone(), address, reached, now);
                 }
-                if epoch < view.epoch {
+                if let Some(member) = rival {
+                    self.refuse_rival(from.incarnation, member, out);
+                } else if epoch < view.epoch {
                     self.send(from.site, Content::View(view), out);
                 }
             }
@@ -157,24 +160,6 @@ impl Node {
         }
     }
 
-    /// Handles the leader's answer that this incarnation, which asks to join, is not later than one that took part.
-    pub(super) fn on_too_old(
-        &mut self,
-        from: SiteName,
-        incarnation: Incarnation,
-        last: Incarnation,
-        out: &mut Vec<NodeOutput>,
-    ) {
-        if !self.votes(&from) || last < incarnation {
-            return Node::misbehaved(from, "calls an incarnation too old that is not", out);
-        }
-        if incarnation == self.me.incarnation && !self.view.contains(&self.me) {
-            out.push(NodeOutput::Note(Note::TooOld(self.me.clone())));
-            self.me.incarnation = last.next();
-            self.begin_incarnation(out);
-        }
-    }
-
     /// Adopts the terms of an installed view: from the first one on, this site follows them.
     pub(super) fn adopt_terms(&mut self, out: &mut Vec<NodeOutput>) {
         let (agreed, configured) = (self.view.terms, self.config.terms);
@@ -184,6 +169,7 @@ impl Node {
         out.push(NodeOutput::Note(Note::OtherTerms { agreed, configured }));
         self.config.terms = agreed;
         self.lease.agree(agreed);
+        self.links.agree(self.config.link_timeouts_by(agreed));
         self.table.agree_margin(agreed.margin);
     }
 

@@ -23,6 +23,7 @@ mod outage;
 mod packet;
 mod questions;
 mod registration;
+mod rival;
 mod talk;
 #[cfg(test)]
 mod tests;
@@ -103,6 +104,8 @@ pub struct Node {
     lead_at: Time,
     /// The leader, as another site said.
     leader_hint: Option<SiteName>,
+    /// The site that the last request to the leader was sent to, until it grants something.
+    asked: Option<SiteName>,
     /// Number of requests to the leader since it last answered.
     unanswered: u32,
     /// Whether a new leader was asked early, since the last renewal that was due.
@@ -114,6 +117,8 @@ pub struct Node {
     /// Questions who holds a lock, oldest first.
     inquiries: VecDeque<LockInquiry>,
     heard: LastHeard,
+    /// The incarnation of another process under this site's name that was noted last.
+    noted_rival: Option<Incarnation>,
     /// Members that have said that they leave.
     leavers: BTreeSet<Member>,
     /// Since when this site has had no lease, if it had one before.
@@ -182,13 +187,14 @@ impl Node {
             leaving: None,
             lease: MemberLease::new(config.terms, now),
             noticed: None,
-            links: Links::new(config.link_timeouts),
+            links: Links::new(config.link_timeouts_by(config.terms)),
             table: LockTable::new(config.table_config),
             view: View::default(),
             change: ViewChange::default(),
             leadership: None,
             lead_at: Time::ZERO,
             leader_hint: None,
+            asked: None,
             unanswered: 0,
             hurried: false,
             answered_at: BTreeMap::new(),
@@ -196,6 +202,7 @@ impl Node {
             questions: Questions::default(),
             inquiries: VecDeque::new(),
             heard: LastHeard::default(),
+            noted_rival: None,
             leavers: BTreeSet::new(),
             lease_lost_at: None,
             has_lost_quorum: false,
@@ -244,6 +251,7 @@ impl Node {
             self.table.on_fresh_view_asked(self.now);
             self.reach_out(out);
         }
+        self.ask_new_leader(out);
         self.lead_if_due(out);
     }
 

@@ -2,6 +2,7 @@
 
 use meshlock_protocol::Epoch;
 
+use crate::address::Address;
 use crate::founding::ClusterId;
 use crate::lease::Terms;
 use crate::membership;
@@ -82,6 +83,20 @@ pub enum Note {
     /// This incarnation is too old to join, and a later one begins: the site's disk was lost and its clock set back, or
     /// its stamps are lower than those of sites that views no longer list.
     TooOld(Member),
+    /// Two processes run under the name of a site that takes part, and the second one is refused.
+    NameUsedTwice {
+        /// The one that takes part: this process, if it is this site's name.
+        member: Member,
+        /// The incarnation of the other one.
+        refused: Incarnation,
+    },
+    /// Another process runs under this site's name and takes part; this one is refused.
+    NameTaken {
+        /// The incarnation of the other one.
+        member: Member,
+        /// Where it is reached, if that is known here.
+        address: Option<Address>,
+    },
     /// This site leads, and there is no number left for the next view: the cluster cannot go on. Found another one.
     EpochsExhausted,
     /// This site is configured with other lease terms than the cluster has agreed on, and follows those of the cluster.

@@ -73,6 +73,9 @@ pub enum Content {
         address: Address,
     },
     /// From the leader, after it has confirmed that it leads, to a site that asks to join: this incarnation is too old.
+    ///
+    /// If `last` is below `incarnation`, from any site to the two processes that use one name: `last` takes part, the other one is refused
+    /// (`rival.rs`).
     TooOld {
         /// The incarnation that asked.
         incarnation: Incarnation,

@@ -21,7 +21,8 @@ impl Node {
             return;
         }
         let is_member = self.view.contains(&self.me);
-        let Some(leader) = self.ask_whom().filter(|_| is_member || self.leaving.is_none()) else { return };
+        self.asked = self.ask_whom().filter(|_| is_member || self.leaving.is_none());
+        let Some(leader) = self.asked.clone() else { return };
         self.unanswered = self.unanswered.saturating_add(1);
         self.send_rules(&leader, out);
         let epoch = self.view.epoch;
@@ -59,6 +60,18 @@ impl Node {
             for site in asked {
                 self.send(site, Content::Ping, out);
             }
+        }
+    }
+
+    /// Sends the request to the leader again, before it is due, if this voter learns that another site leads than the one that it asked.
+    ///
+    /// A site that led, was stopped and wakes up has asked itself. It learns of the new leader soon, but its lease may not last until the
+    /// request would be repeated.
+    pub(super) fn ask_new_leader(&mut self, out: &mut Vec<NodeOutput>) {
+        let leader = self.membership.as_ref().and_then(|membership| membership.leader());
+        let is_news = leader.is_some() && self.asked.is_some() && leader != self.asked.as_ref();
+        if is_news && !mutant::is_on(Mutant::FormerLeaderAsksItself) {
+            self.reach_out(out);
         }
     }
 
@@ -109,6 +122,7 @@ impl Node {
             }
             Content::Granted { to, renewal, length } => {
                 self.on_answered(&from.site);
+                self.asked.take_if(|asked| *asked == from.site);
                 let before = self.lease.end();
                 if to == self.me.incarnation && self.lease.on_granted(renewal, &from.site, length, self.now) {
                     if let Some(before) = before {

@@ -1,6 +1,7 @@
 //! How a connection between sites begins: TLS if configured, then both sides identify themselves.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,6 +78,8 @@ pub(super) struct Greeted {
     pub(super) version: u16,
     /// Bytes received after the greeting.
     pub(super) rest: Vec<u8>,
+    /// The address of the other end.
+    pub(super) address: Option<SocketAddr>,
 }
 
 /// A connection during the greeting, with or without TLS.
@@ -144,8 +147,9 @@ impl Newcomer {
     }
 
     fn greeted(self, hello: Hello, version: u16) -> Greeted {
+        let address = self.stream.peer_addr().ok();
         let channel = Arc::new(Channel::new(Stream::Tcp(self.stream), self.tls));
-        Greeted { channel, hello, version, rest: self.plain }
+        Greeted { channel, hello, version, rest: self.plain, address }
     }
 }
 

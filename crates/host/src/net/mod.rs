@@ -2,6 +2,7 @@
 //!
 //! The links of the pure node make sure that messages arrive. A connection that ends may lose what was in transit, and nothing else.
 
+mod contest;
 mod greet;
 mod introduction;
 mod peer;
@@ -14,26 +15,29 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::runtime::Handle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::pending::{Evictions, PLACES, PendingConnections, PendingSlot, Port};
 pub(super) use greet::UNACKNOWLEDGED;
 pub use greet::tune;
 use greet::{GREET_WITHIN, GreetError, Greeted, greet, welcome};
 pub use introduction::{IntroduceError, learn_of_cluster};
-use meshlock_cluster::names::SiteName;
+use meshlock_cluster::names::{Incarnation, SiteName};
 use meshlock_cluster::node::Packet;
 use meshlock_tls::Security;
 use meshlock_wire::sites::{Hello, Introduction, Versions};
-use peer::Current;
 pub(super) use peer::PeerConnection;
 pub use peer::Traffic;
+use peer::{Adoption, Current};
 
 /// Maximum number of addresses of other sites that are remembered.
 const MAX_KNOWN: usize = 1024;
 
 /// Pause before a site that could not be reached is dialled again: the first one, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// A connection that ended earlier than this may have been refused: the pause before the next one is longer.
+const SHORT: Duration = Duration::from_secs(3);
 
 /// Maximum number of bytes of one read.
 const READ_BYTES: usize = 64 << 10;
@@ -53,12 +57,19 @@ pub(super) trait PacketHandler: Send + Sync + 'static {
     /// Returns whether the site is a member of the installed view.
     fn is_member(&self, site: &SiteName) -> bool;
     fn introduce(&self) -> Introduction;
+    /// Returns whether this incarnation of a site is a member of the installed view.
+    fn takes_part(&self, site: &SiteName, incarnation: Incarnation) -> bool;
+    /// Returns a packet that any site answers at once.
+    fn probe(&self) -> Packet;
+    /// Returns what to tell a process that is refused because another one runs under its name, and what to tell that one.
+    fn refusal(&self, refused: Incarnation, in_use: Incarnation) -> (Vec<Packet>, Packet);
 }
 
 /// All connections of one site.
 pub(super) struct Net {
     me: SiteName,
-    incarnation: u64,
+    /// A number that tells this process apart from others under the same name.
+    process: u64,
     security: Security,
     speaks: Versions,
     tasks: Handle,
@@ -76,14 +87,14 @@ pub(super) struct Net {
 impl Net {
     pub(super) fn new(
         me: SiteName,
-        incarnation: u64,
+        process: u64,
         (security, speaks): (Security, Versions),
         configured: BTreeMap<SiteName, String>,
         tasks: Handle,
     ) -> Self {
         let (learnt, peers, known) = (Mutex::default(), Mutex::default(), Mutex::default());
         let evictions = Evictions::default();
-        Net { me, incarnation, security, speaks, tasks, configured, learnt, peers, known, evictions }
+        Net { me, process, security, speaks, tasks, configured, learnt, peers, known, evictions }
     }
 
     /// Looks up the configured addresses. Those that cannot be looked up now are learnt when their site is dialled.
@@ -192,7 +203,7 @@ impl Net {
         if is_certified && !self.is_known(address) {
             slot.turn().await?;
         }
-        let welcome = welcome(stream, tls, (&self.me, self.incarnation, self.speaks), || handler.introduce());
+        let welcome = welcome(stream, tls, (&self.me, self.process, self.speaks), || handler.introduce());
         let greeted = timeout(GREET_WITHIN, welcome).await.unwrap_or(Err(GreetError::Silent))?;
         if is_certified {
             self.know(address);
@@ -202,17 +213,23 @@ impl Net {
 
     /// Dials a site whenever something is to be sent to it and there is no connection.
     async fn keep_dialling<H: PacketHandler>(self: Arc<Self>, peer: Arc<PeerConnection>, handler: Arc<H>) {
-        let mut backoff = BACKOFF.0;
-        let mut complained = false;
+        let (mut backoff, mut complained) = (BACKOFF.0, false);
+        let mut connected: Option<Instant> = None;
         loop {
             peer.wanted.notified().await;
             if peer.is_connected() {
                 continue;
             }
+            if connected.take().is_some_and(|since| since.elapsed() >= SHORT) {
+                backoff = BACKOFF.0;
+            }
             match self.dial(&peer.site).await {
                 Ok(greeted) => {
-                    (backoff, complained) = (BACKOFF.0, false);
+                    (connected, complained) = (Some(Instant::now()), false);
                     self.adopt(greeted, true, &handler);
+                    // A site that refuses this one closes the connection soon, and must not be dialled all the time.
+                    sleep(backoff).await;
+                    backoff = (backoff * 2).min(BACKOFF.1);
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut complained, true) {
@@ -238,7 +255,7 @@ impl Net {
         let dial = async {
             let stream = TcpStream::connect(&address).await?;
             self.know(stream.peer_addr()?.ip());
-            let hello = Hello { from: self.me.clone(), to: site.clone(), incarnation: self.incarnation };
+            let hello = Hello { from: self.me.clone(), to: site.clone(), incarnation: self.process };
             greet(stream, self.security.dialling(site)?, hello, self.speaks).await
         };
         timeout(GREET_WITHIN, dial).await.unwrap_or(Err(GreetError::Silent))
@@ -246,14 +263,36 @@ impl Net {
 
     /// Starts to use a connection, unless a preferred one exists.
     fn adopt<H: PacketHandler>(self: &Arc<Self>, greeted: Greeted, dialled: bool, handler: &Arc<H>) {
-        let Greeted { channel, hello, version, rest } = greeted;
+        let Greeted { channel, hello, version, rest, address } = greeted;
         let peer = self.peer(&hello.from, handler);
         let preferred = dialled == (self.me < hello.from);
-        let current = Current { channel, version, preferred, incarnation: hello.incarnation };
-        if peer.adopt(current.clone()) {
-            handler.on_connected(&hello.from);
-            self.tasks.spawn(talk(peer, current, rest, handler.clone()));
+        let (process, sender) = (hello.incarnation, Arc::default());
+        let current = Current { channel, version, preferred, process, address, sender };
+        match peer.adopt(current.clone()) {
+            Adoption::Closed => {}
+            Adoption::Adopted => {
+                handler.on_connected(&peer.site);
+                self.tasks.spawn(talk(peer, current, rest, handler.clone()));
+            }
+            Adoption::Contested => {
+                self.tasks.spawn(contend(peer, current, rest, handler.clone()));
+            }
         }
+    }
+}
+
+/// Uses a connection if it wins against that of another process under the same name.
+async fn contend<H: PacketHandler>(
+    peer: Arc<PeerConnection>,
+    current: Current,
+    rest: Vec<u8>,
+    handler: Arc<H>,
+) {
+    let received = contest::decide(&peer, &current, rest, &handler).await;
+    peer.settle(received.as_ref().map(|_| current.clone()));
+    if let Some(received) = received {
+        handler.on_connected(&peer.site);
+        talk(peer, current, received, handler).await;
     }
 }
 

@@ -1,5 +1,6 @@
 //! The connection to one other site: where its packets are queued, and when it is dialled.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::super::channel::Channel;
 use super::PacketHandler;
-use meshlock_cluster::names::SiteName;
+use meshlock_cluster::names::{Incarnation, SiteName};
 use meshlock_cluster::node::Packet;
 use meshlock_wire::sites::{VERSIONS, encode_packet, put_packet, take_packets};
 
@@ -62,6 +63,21 @@ struct PeerState {
     backlog: Vec<Packet>,
     /// About how many bytes these take.
     backlog_bytes: usize,
+    /// Whether somebody decides between the established connection and another one.
+    is_contested: bool,
+    /// The process that was refused last because another one runs under its name.
+    refused: Option<u64>,
+}
+
+/// What becomes of a new connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Adoption {
+    /// It is used from now on.
+    Adopted,
+    /// It is closed, because the same process has a preferred one.
+    Closed,
+    /// There is one to another process: somebody must decide between the two.
+    Contested,
 }
 
 /// An established connection.
@@ -72,7 +88,11 @@ pub(super) struct Current {
     pub(super) version: u16,
     /// Whether the site with the lower name dialled it.
     pub(super) preferred: bool,
-    pub(super) incarnation: u64,
+    /// The number of the process at the other end.
+    pub(super) process: u64,
+    pub(super) address: Option<SocketAddr>,
+    /// The number of the incarnation that sent the last packet; 0, which nobody has, before the first one.
+    pub(super) sender: Arc<AtomicU64>,
 }
 
 impl PeerConnection {
@@ -118,7 +138,8 @@ impl PeerConnection {
         let (mut packets, before) = (Vec::new(), bytes.len());
         let taken = take_packets(bytes, from.version, |packet| packets.push(packet));
         self.received.add(packets.len(), before - bytes.len());
-        if !packets.is_empty() {
+        if let Some(last) = packets.last() {
+            from.sender.store(last.incarnation.number(), Ordering::Relaxed);
             handler.on_packets(&self.site, packets);
         }
         if let Err(error) = taken {
@@ -144,19 +165,40 @@ impl PeerConnection {
         (state.backlog, state.backlog_bytes) = (Vec::new(), 0);
     }
 
-    /// Adopts a new connection. If two exist, the one that was dialled by the site with the lower name stays, unless the process at the
-    /// other end of the old one has been replaced. If the same side dialled both, it has lost the older one. Returns whether the new
-    /// one stays.
-    pub(super) fn adopt(&self, new: Current) -> bool {
+    /// Adopts a new connection. If two to the same process exist, the one that was dialled by the site with the lower name stays; if the
+    /// same side dialled both, it has lost the older one. For two processes see [`contest`](super::contest).
+    pub(super) fn adopt(&self, new: Current) -> Adoption {
         let mut state = self.state();
-        let channel = new.channel.clone();
-        if let Some(old) = state.current.as_ref().filter(|old| old.channel.is_open()) {
-            if old.incarnation == new.incarnation && old.preferred && !new.preferred {
-                channel.close();
-                return false;
+        let old = state.current.as_ref().filter(|old| old.channel.is_open());
+        if let Some((process, preferred)) = old.map(|old| (old.process, old.preferred)) {
+            let is_other = process != new.process;
+            if is_other && !std::mem::replace(&mut state.is_contested, true) {
+                return Adoption::Contested;
             }
+            if is_other || preferred && !new.preferred {
+                new.channel.close();
+                return Adoption::Closed;
+            }
+        }
+        self.establish(new, state);
+        Adoption::Adopted
+    }
+
+    /// Ends the decision between the established connection and `new`, which replaces it if it is given.
+    pub(super) fn settle(&self, new: Option<Current>) {
+        let mut state = self.state();
+        state.is_contested = false;
+        if let Some(new) = new {
+            self.establish(new, state);
+        }
+    }
+
+    /// Uses a connection from now on.
+    fn establish(&self, new: Current, mut state: MutexGuard<'_, PeerState>) {
+        if let Some(old) = &state.current {
             old.channel.close();
         }
+        let channel = new.channel.clone();
         let backlog = std::mem::take(&mut state.backlog);
         state.backlog_bytes = 0;
         let version = new.version;
@@ -164,7 +206,19 @@ impl PeerConnection {
         state.current = Some(new);
         drop(state);
         channel.flush();
-        true
+    }
+
+    /// Returns the incarnation that sends on the established connection, and its address.
+    pub(super) fn sender(&self) -> Option<(Incarnation, Option<SocketAddr>)> {
+        let state = self.state();
+        let current = state.current.as_ref()?;
+        let sender = current.sender.load(Ordering::Relaxed);
+        (sender > 0).then(|| (Incarnation::new(sender), current.address))
+    }
+
+    /// Returns whether this process was not refused just before, and remembers it.
+    pub(super) fn is_first_refusal(&self, of: &Current) -> bool {
+        self.state().refused.replace(of.process) != Some(of.process)
     }
 
     /// Closes a connection that has ended and stops using it.
@@ -173,7 +227,7 @@ impl PeerConnection {
         self.state().current.take_if(|current| Arc::ptr_eq(&current.channel, channel));
     }
 
-    fn put(&self, packet: &Packet, version: u16, bytes: &mut Vec<u8>) {
+    pub(super) fn put(&self, packet: &Packet, version: u16, bytes: &mut Vec<u8>) {
         let before = bytes.len();
         match put_packet(packet, version, bytes) {
             Ok(()) => self.sent.add(1, bytes.len() - before),

@@ -47,10 +47,25 @@ impl Leadership {
     fn renew(&mut self, members: &[&Member], view: &View, millis: u64) -> Vec<Member> {
         for member in members {
             let reported = self.reports.get(member).cloned().unwrap_or_default();
-            self.on_renew((*member).clone(), Renewal::default(), reported);
+            self.on_renew((*member).clone(), Renewal::default(), reported, at(millis));
         }
         let round = self.begin_round(at(millis), TIMING).unwrap();
         self.on_confirmed(round, view, at(millis)).granted.into_iter().map(|(member, _)| member).collect()
+    }
+
+    /// Handles a report of `member` that it cannot reach these.
+    fn report(&mut self, member: &Member, unreachable: &[&Member], millis: u64) {
+        let unreachable = unreachable.iter().map(|other| (*other).clone()).collect();
+        self.on_renew(member.clone(), Renewal::default(), unreachable, at(millis));
+    }
+
+    /// Lets these ask for renewals in time, in these milliseconds.
+    fn hear_from(&mut self, members: &[&Member], millis: std::ops::RangeInclusive<u64>) {
+        for time in millis.step_by(200) {
+            for member in members {
+                self.report(member, &[], time);
+            }
+        }
     }
 
     fn join(&mut self, member: Member, reached: Vec<Member>, now: Time) {
@@ -66,9 +81,9 @@ impl Leadership {
 #[test]
 fn a_renewal_is_granted_by_a_round_that_began_after_it_came() {
     let (mut leader, view, [a, b, ..]) = leading();
-    leader.on_renew(a.clone(), Renewal::default(), Vec::new());
+    leader.report(&a, &[], 1);
     let first = leader.begin_round(at(1), TIMING).unwrap();
-    leader.on_renew(b.clone(), Renewal::default(), Vec::new());
+    leader.report(&b, &[], 2);
     assert_eq!(leader.begin_round(at(2), TIMING), None, "one round at a time");
     let granted = leader.on_confirmed(first, &view, at(3)).granted;
     assert_eq!(granted, [(a, Renewal::default())]);
@@ -84,9 +99,9 @@ fn a_renewal_is_granted_by_a_round_that_began_after_it_came() {
 #[test]
 fn an_unconfirmed_round_is_restarted_with_all_waiting_requests() {
     let (mut leader, view, [a, b, ..]) = leading();
-    leader.on_renew(a, Renewal::default(), Vec::new());
+    leader.report(&a, &[], 1);
     let lost = leader.begin_round(at(1), TIMING).unwrap();
-    leader.on_renew(b, Renewal::default(), Vec::new());
+    leader.report(&b, &[], 2);
     let again = leader.begin_round(at(51), TIMING).unwrap();
     assert_eq!(leader.on_confirmed(lost, &view, at(52)), Answers::default());
     assert_eq!(leader.on_confirmed(again, &view, at(52)).granted.len(), 2);
@@ -113,35 +128,93 @@ fn nobody_whom_a_proposed_view_leaves_out_is_granted_anything() {
 #[test]
 fn of_two_that_cannot_reach_each_other_one_gets_no_lease_and_rather_not_the_leader() {
     let (mut leader, view, [a, b, c, d]) = leading();
-    leader.on_renew(b.clone(), Renewal::default(), vec![c.clone()]);
-    assert_eq!(leader.to_exclude(&view, at(1)), BTreeSet::from([c.clone()]));
-    leader.on_renew(b.clone(), Renewal::default(), vec![a.clone()]);
-    assert_eq!(leader.to_exclude(&view, at(1)), BTreeSet::from([b.clone()]));
+    leader.hear_from(&[&a, &b, &c, &d], 0..=800);
+    leader.report(&b, &[&c], 801);
+    assert_eq!(leader.to_exclude(&view, at(801)), BTreeSet::from([c.clone()]));
+    leader.report(&b, &[&a], 802);
+    assert_eq!(leader.to_exclude(&view, at(802)), BTreeSet::from([b.clone()]));
     // The member that nobody reaches is the one to exclude, whoever reports it.
-    leader.on_renew(b.clone(), Renewal::default(), vec![a.clone(), c.clone(), d.clone()]);
-    leader.on_renew(c.clone(), Renewal::default(), vec![b.clone()]);
-    assert_eq!(leader.to_exclude(&view, at(1)), BTreeSet::from([b.clone()]));
-    assert_eq!(leader.renew(&[&a, &b, &c, &d], &view, 10), [a, c.clone(), d]);
+    leader.report(&b, &[&a, &c, &d], 803);
+    leader.report(&c, &[&b], 803);
+    assert_eq!(leader.to_exclude(&view, at(803)), BTreeSet::from([b.clone()]));
+    assert_eq!(leader.renew(&[&a, &b, &c, &d], &view, 810), [a, c.clone(), d]);
     // Reached again, it is renewed again.
-    leader.on_renew(b.clone(), Renewal::default(), Vec::new());
-    leader.on_renew(c.clone(), Renewal::default(), Vec::new());
-    assert_eq!(leader.to_exclude(&view, at(1)), BTreeSet::new());
+    leader.report(&b, &[], 811);
+    leader.report(&c, &[], 811);
+    assert_eq!(leader.to_exclude(&view, at(811)), BTreeSet::new());
+}
+
+#[test]
+fn whoever_was_stopped_and_comes_back_is_renewed_though_others_have_reported_it() {
+    let refused = || {
+        let (mut leader, view, [a, b, c, d]) = leading();
+        leader.hear_from(&[&a, &b, &c, &d], 0..=800);
+        // c stops, for almost as long as its lease allows; the others find that it does not acknowledge anything.
+        leader.hear_from(&[&a, &b, &d], 1000..=1400);
+        leader.report(&a, &[&c], 1600);
+        leader.report(&b, &[&c], 1601);
+        leader.report(&d, &[&c], 1602);
+        // When it wakes up, it has not read any acknowledgement yet, and reports the others.
+        leader.report(&c, &[&a, &b, &d], 1650);
+        let granted = leader.renew(&[&c], &view, 1651);
+        (granted != [a, b, d, c], leader.to_exclude(&view, at(1651)).len())
+    };
+    assert_eq!(refused(), (false, 0));
+    assert_eq!(mutant::with(Mutant::ReportedMemberRefused, refused), (true, 1));
+}
+
+#[test]
+fn reports_count_again_once_both_have_been_heard_from_for_as_long_as_a_pause_may_last() {
+    let (mut leader, view, [a, b, c, d]) = leading();
+    leader.hear_from(&[&a, &b, &d], 0..=1800);
+    for time in (1200..1900).step_by(200) {
+        leader.report(&c, &[&b], time);
+        assert_eq!(leader.to_exclude(&view, at(time)), BTreeSet::new(), "{time}");
+    }
+    leader.report(&c, &[&b], 1900);
+    assert_eq!(leader.to_exclude(&view, at(1900)), BTreeSet::from([c]));
+}
+
+#[test]
+fn whoever_could_not_reach_a_member_that_is_dead_by_now_is_renewed() {
+    // By name it would be d that is refused.
+    let refused = || {
+        let (mut leader, view, [a, b, c, d]) = leading();
+        leader.hear_from(&[&a, &b, &c, &d], 0..=800);
+        leader.report(&c, &[&d], 900);
+        leader.hear_from(&[&a, &b, &d], 1000..=1600);
+        leader.to_exclude(&view, at(1600)).contains(&d)
+    };
+    assert!(!refused());
+    assert!(mutant::with(Mutant::DeadMemberCounts, refused));
 }
 
 #[test]
 fn one_that_speaks_but_does_not_hear_gets_no_lease_and_nobody_else_suffers_for_it() {
     let (mut leader, view, [a, b, c, d]) = leading();
+    leader.hear_from(&[&a, &b, &c, &d], 0..=1000);
     leader.on_in_step(&b, false, at(100));
     // The leader is one of the two that cannot reach it: by count alone it would be the leader that is excluded.
-    leader.on_renew(a.clone(), Renewal::default(), vec![b.clone()]);
-    leader.on_renew(d.clone(), Renewal::default(), vec![b.clone()]);
+    leader.report(&a, &[&b], 1001);
+    leader.report(&d, &[&b], 1001);
     leader.on_in_step(&b, false, at(900));
     assert_eq!(leader.renew(&[&c], &view, 1099).len(), 3, "a lease's length is not over");
     assert_eq!(leader.to_exclude(&view, at(1100)), BTreeSet::from([b.clone()]));
     leader.on_in_step(&b, true, at(1200));
-    leader.on_renew(a, Renewal::default(), Vec::new());
-    leader.on_renew(d, Renewal::default(), Vec::new());
+    leader.report(&a, &[], 1200);
+    leader.report(&d, &[], 1200);
     assert_eq!(leader.to_exclude(&view, at(1200)), BTreeSet::new());
+}
+
+#[test]
+fn time_in_which_a_member_is_silent_does_not_count_as_not_hearing() {
+    let (mut leader, view, [a, b, c, d]) = leading();
+    leader.hear_from(&[&a, &b, &c, &d], 0..=200);
+    leader.on_in_step(&b, false, at(200));
+    leader.hear_from(&[&a, &c, &d], 400..=1400);
+    leader.on_in_step(&b, false, at(1400));
+    leader.report(&b, &[], 1400);
+    assert_eq!(leader.to_exclude(&view, at(1400)), BTreeSet::new());
 }
 
 #[test]

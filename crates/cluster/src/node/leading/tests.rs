@@ -6,6 +6,7 @@ use super::*;
 use crate::founding::{Founding, FoundingError};
 use crate::lease::Terms;
 use crate::membership::disk::Disk;
+use crate::names::Incarnation;
 use crate::time::{Span, Time};
 
 #[test]

@@ -1,0 +1,149 @@
+//! A site is stopped or cut off for 60 % of a lease, at many points of its renewals: nobody loses anything.
+
+use crate::clock::Clock;
+use crate::coverage::{Coverage, CoverageGroup, Occurrence};
+use crate::faults::{ClusterFault, Cut};
+use crate::settings::SeedSettings;
+use crate::world::World;
+use crate::{RunOptions, SeedReport};
+use meshlock_cluster::lease::Terms;
+use meshlock_cluster::mutant::{self, Mutant};
+use meshlock_cluster::rules::{Clause, RulesText};
+
+/// 60 % of the default lease, in microseconds.
+const LENGTH: u64 = 3_000_000;
+
+/// Almost lease − margin − one renewal by the default terms, in microseconds: what remains is enough for a site that asks the right one at once.
+const LONGEST: u64 = 3_400_000;
+
+/// What the clients do.
+#[derive(Clone, Copy, Debug)]
+enum Load {
+    /// They hold a lock for the whole run.
+    Idle,
+    /// They want the same few locks all the time.
+    Busy,
+}
+
+/// Returns a cluster of three sites in a local network with the default terms, to which these faults happen.
+fn cluster(seed: u64, load: Load, faults: Vec<(u64, ClusterFault)>) -> SeedSettings {
+    let machines = 3;
+    let drawn = SeedSettings::draw(seed);
+    let (clients, hold) = match load {
+        Load::Idle => (1, 60_000_000),
+        Load::Busy => (4, 20_000),
+    };
+    let default = Clause::exclusive("naimi-trehel");
+    SeedSettings {
+        machines,
+        founders: machines,
+        starts: vec![0, 10_000, 20_000],
+        clocks: [0, 500, 1_000].map(|fast| Clock::new(1 << 30, fast)).to_vec(),
+        beyond_drift: false,
+        clients,
+        processes: clients,
+        locks: ["a", "b", "c"].map(|lock| lock.parse().unwrap()).to_vec(),
+        delay: 500,
+        hold,
+        disk: 1_000,
+        calm: 18_000_000,
+        lasting_cuts: Vec::new(),
+        faults,
+        rules: RulesText { rules: Vec::new(), default },
+        terms: Terms::default(),
+        mixed_terms: false,
+        max_log_entries: 64,
+        max_past: 9,
+        calendar: crate::environment::Calendar::Advances,
+        environment: crate::environment::Environment::default(),
+        ..drawn
+    }
+}
+
+/// Returns the points of time at which something happens to a site: a renewal's interval and more, in steps that no timer has.
+fn phases() -> impl Iterator<Item = u64> {
+    (0..24).map(|at| 8_000_000 + at * 53_000)
+}
+
+fn run(settings: SeedSettings) -> SeedReport {
+    World::new(settings, &RunOptions::default()).run()
+}
+
+/// What happened in the runs of one test.
+struct Tally {
+    runs: u64,
+    /// Runs in which somebody lost something.
+    lost: usize,
+    /// Runs in which the property did not hold.
+    violations: usize,
+    all: Coverage,
+}
+
+/// Stops or cuts off each site at many points of time.
+fn tally(load: Load, fault: impl Fn(usize) -> ClusterFault) -> Tally {
+    let (mut lost, mut violations, mut runs, mut all) = (0, 0, 0, Coverage::default());
+    for machine in 0..3 {
+        for at in phases() {
+            let report = run(cluster(at, load, vec![(at, fault(machine))]));
+            let told = report.coverage.of(CoverageGroup::Client, Occurrence::Lost.key().1);
+            let violation = report.violation;
+            assert!(violation.as_ref().is_none_or(|broken| broken.property == "needless"), "{violation:?}");
+            lost += usize::from(told > 0);
+            violations += usize::from(violation.is_some());
+            runs += 1;
+            all.add(&report.coverage);
+        }
+    }
+    Tally { runs, lost, violations, all }
+}
+
+impl Tally {
+    fn seen(&self, what: Occurrence) -> u64 {
+        let (group, name) = what.key();
+        self.all.of(group, name)
+    }
+}
+
+fn pause(length: u64) -> impl Fn(usize) -> ClusterFault {
+    move |machine| ClusterFault::Pause { machine, length }
+}
+
+fn cut(machine: usize) -> ClusterFault {
+    let others = (0..3).filter(|other| *other != machine);
+    let blocked = others.flat_map(|other| [(machine, other), (other, machine)]).collect();
+    let cut = Cut { shape: "one site alone", ways: "both ways", blocked };
+    ClusterFault::Partition { cut, holds: false, length: LENGTH }
+}
+
+#[test]
+fn a_site_that_is_stopped_for_60_percent_of_a_lease_loses_nothing_if_it_is_idle() {
+    let tally = tally(Load::Idle, pause(LENGTH));
+    assert_eq!((tally.lost, tally.violations), (0, 0), "of {}", tally.runs);
+    assert!(2 * tally.seen(Occurrence::PauseSurvived) >= tally.runs);
+}
+
+#[test]
+fn a_site_that_is_stopped_for_60_percent_of_a_lease_loses_nothing_if_it_is_busy() {
+    let tally = tally(Load::Busy, pause(LENGTH));
+    assert_eq!((tally.lost, tally.violations), (0, 0), "of {}", tally.runs);
+    assert!(2 * tally.seen(Occurrence::PauseSurvived) >= tally.runs);
+}
+
+#[test]
+fn a_site_that_is_stopped_for_almost_as_long_as_its_lease_allows_loses_nothing_and_asks_the_new_leader_for_that()
+ {
+    let longest = || tally(Load::Idle, pause(LONGEST));
+    assert_eq!(longest().lost, 0);
+    assert!(mutant::with(Mutant::FormerLeaderAsksItself, longest).lost > 0);
+}
+
+#[test]
+fn a_site_that_is_cut_off_for_60_percent_of_a_lease_loses_nothing_because_it_asks_again_soon() {
+    for load in [Load::Idle, Load::Busy] {
+        let tally = tally(load, cut);
+        assert_eq!((tally.lost, tally.violations), (0, 0), "of {}, {load:?}", tally.runs);
+        assert!(tally.seen(Occurrence::CutSurvived) > 0, "{load:?}");
+    }
+    let patient = mutant::with(Mutant::RenewalNotRepeated, || tally(Load::Idle, cut));
+    assert!(patient.violations > 0 && patient.violations == patient.lost, "{}", patient.violations);
+}
