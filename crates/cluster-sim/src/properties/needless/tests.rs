@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::coverage::{Coverage, CoverageGroup, Occurrence};
-use crate::faults::{ClusterFault, Cut};
+use crate::faults::{ClusterFault, CrashPoint, Cut};
 use crate::settings::SeedSettings;
 use crate::world::World;
 use crate::{RunOptions, SeedReport};
@@ -14,7 +14,7 @@ use meshlock_cluster::rules::{Clause, RulesText};
 const LENGTH: u64 = 3_000_000;
 
 /// Almost lease − margin − one renewal by the default terms, in microseconds: what remains is enough for a site that asks the right one at once.
-const LONGEST: u64 = 3_400_000;
+const MAX_PAUSE: u64 = 3_400_000;
 
 /// What the clients do.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +74,8 @@ struct Tally {
     runs: u64,
     /// Runs in which somebody lost something.
     lost: usize,
+    /// The most clients in one run that were told of a loss.
+    most_told: u64,
     /// Runs in which the property did not hold.
     violations: usize,
     all: Coverage,
@@ -81,20 +83,21 @@ struct Tally {
 
 /// Stops or cuts off each site at many points of time.
 fn tally(load: Load, fault: impl Fn(usize) -> ClusterFault) -> Tally {
-    let (mut lost, mut violations, mut runs, mut all) = (0, 0, 0, Coverage::default());
+    let mut tally = Tally { runs: 0, lost: 0, most_told: 0, violations: 0, all: Coverage::default() };
     for machine in 0..3 {
         for at in phases() {
             let report = run(cluster(at, load, vec![(at, fault(machine))]));
             let told = report.coverage.of(CoverageGroup::Client, Occurrence::Lost.key().1);
             let violation = report.violation;
             assert!(violation.as_ref().is_none_or(|broken| broken.property == "needless"), "{violation:?}");
-            lost += usize::from(told > 0);
-            violations += usize::from(violation.is_some());
-            runs += 1;
-            all.add(&report.coverage);
+            tally.lost += usize::from(told > 0);
+            tally.most_told = tally.most_told.max(told);
+            tally.violations += usize::from(violation.is_some());
+            tally.runs += 1;
+            tally.all.add(&report.coverage);
         }
     }
-    Tally { runs, lost, violations, all }
+    tally
 }
 
 impl Tally {
@@ -132,7 +135,7 @@ fn a_site_that_is_stopped_for_60_percent_of_a_lease_loses_nothing_if_it_is_busy(
 #[test]
 fn a_site_that_is_stopped_for_almost_as_long_as_its_lease_allows_loses_nothing_and_asks_the_new_leader_for_that()
  {
-    let longest = || tally(Load::Idle, pause(LONGEST));
+    let longest = || tally(Load::Idle, pause(MAX_PAUSE));
     assert_eq!(longest().lost, 0);
     assert!(mutant::with(Mutant::FormerLeaderAsksItself, longest).lost > 0);
 }
@@ -146,4 +149,18 @@ fn a_site_that_is_cut_off_for_60_percent_of_a_lease_loses_nothing_because_it_ask
     }
     let patient = mutant::with(Mutant::RenewalNotRepeated, || tally(Load::Idle, cut));
     assert!(patient.violations > 0 && patient.violations == patient.lost, "{}", patient.violations);
+}
+
+#[test]
+fn nobody_else_loses_anything_while_a_site_is_stopped_for_longer_than_its_lease() {
+    let tally = tally(Load::Idle, pause(9_000_000));
+    assert_eq!((tally.most_told, tally.violations), (1, 0), "the only client of the stopped site");
+}
+
+#[test]
+fn nobody_is_told_of_a_loss_if_another_site_crashes() {
+    let crash = |machine| ClusterFault::Crash { machine, when: CrashPoint::AfterOutputs(0), down: 9_000_000 };
+    let tally = tally(Load::Idle, crash);
+    assert_eq!((tally.lost, tally.violations), (0, 0), "of {}", tally.runs);
+    assert_eq!(tally.seen(Occurrence::Crashed), tally.runs);
 }
