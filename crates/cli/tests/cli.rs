@@ -66,6 +66,9 @@ fn bad_input_names_the_thing_and_exits_with_64() {
         (&["dst", "--seeds", "9..3"], "the second number must be larger"),
         (&["dst", "--seeds", "9"], "give two numbers, as in 0..1000"),
         (&["dst", "--trace", "trace.jsonl"], "--one"),
+        (&["dst", "--minutes", "0"], "give a number of minutes above 0, as in 60 or 0.5"),
+        (&["dst", "--minutes", "1", "--seeds", "0..9"], "cannot be used with"),
+        (&["dst", "--first", "7"], "--minutes"),
         (&["dmeo"], "a similar subcommand exists: 'demo'"),
         (
             &["errata", "suzuki-kasami-step"],
@@ -95,6 +98,19 @@ fn dst_passes_reports_what_it_exercised_and_records_a_seed() {
         let line: serde_json::Value = serde_json::from_str(line).expect("a JSON object a line");
         assert!(line["kind"].is_string(), "{line}");
     }
+}
+
+#[test]
+fn dst_goes_on_with_fresh_seeds_until_its_minutes_are_over_and_says_which_they_were() {
+    let summary = json(&["dst", "--minutes", "0.0001", "--first", "5", "--json"]);
+    let (from, to) = (&summary["range"]["from"], &summary["range"]["to"]);
+    assert_eq!((from, summary["failure"].is_null()), (&5.into(), true), "{summary}");
+    assert_eq!(summary["seeds"].as_u64(), to.as_u64().map(|to| to - 5), "{summary}");
+    let drawn = meshlock(&["dst", "--minutes", "0.0001"]);
+    let said = stderr(&drawn);
+    let first = said.split("the first seed is ").nth(1).and_then(|rest| rest.split(';').next());
+    let first: u64 = first.expect("it is said").parse().expect("a number");
+    assert!(stdout(&drawn).contains(&format!("meshlock dst --seeds {first}..")), "{said}");
 }
 
 #[test]

@@ -72,6 +72,8 @@ pub(super) enum Event {
     Rejoin(usize),
     /// A partition ends.
     Unblock(usize),
+    /// Somebody copies the disk that a fault puts back later.
+    Copy(usize),
     /// Faults have stopped: everything is repaired.
     Calm,
     /// The time by which every client must have been served.
@@ -91,7 +93,8 @@ impl Event {
             | Event::Resume(at)
             | Event::Fault(at)
             | Event::Rejoin(at)
-            | Event::Unblock(at) => at.hash(hash),
+            | Event::Unblock(at)
+            | Event::Copy(at) => at.hash(hash),
             Event::Synced { machine, token, .. } => (machine, token).hash(hash),
             Event::Connect(a, b) => (a, b).hash(hash),
             Event::Call { machine, .. } => machine.hash(hash),

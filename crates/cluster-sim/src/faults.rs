@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use fastrand::Rng;
 
+use super::clock::Moment;
 use super::settings::{SeedSettings, rules};
 use meshlock_cluster::membership::MAX_VOTERS;
 use meshlock_cluster::rules::RulesText;
@@ -91,6 +92,59 @@ pub(crate) enum ClusterFault {
         /// In microseconds.
         length: u64,
     },
+    /// A machine's clock runs at another rate from now on.
+    ClockRate {
+        machine: usize,
+        /// The millionths that it gains.
+        ppm: u32,
+    },
+    /// A machine's clock jumps forward.
+    ClockJump {
+        machine: usize,
+        /// In microseconds.
+        by: u64,
+    },
+    /// A machine is suspended, with everything that runs on it.
+    Suspend {
+        machine: usize,
+        /// In microseconds.
+        length: u64,
+        /// Whether its clock stands still meanwhile.
+        with_clock: bool,
+    },
+    /// A disk completes nothing for a while: it is stuck, or it is full and every write is tried again.
+    StuckDisk {
+        machine: usize,
+        /// In microseconds.
+        length: u64,
+    },
+    /// A disk completes nothing any more, also in the calm.
+    StuckForGood { machine: usize },
+    /// The process of a site crashes, and its disk is put back from a copy.
+    OldDisk {
+        machine: usize,
+        /// When the copy was made.
+        copied: Moment,
+        /// Time until it runs again, in microseconds.
+        down: u64,
+    },
+    /// The process of a site crashes, and its disk cannot be read any more.
+    UnreadableDisk {
+        machine: usize,
+        /// Time until somebody tries to start it again, in microseconds.
+        down: u64,
+        /// Time from then until it runs with an empty disk, in microseconds.
+        repair: u64,
+    },
+    /// Packets in one direction are lost inside a live connection.
+    LossyLink {
+        from: usize,
+        to: usize,
+        /// One of this many is lost.
+        one_in: u32,
+        /// In microseconds.
+        length: u64,
+    },
 }
 
 /// The directions that a partition cuts.
@@ -140,7 +194,7 @@ impl Cut {
 }
 
 impl ClusterFault {
-    /// The names of all kinds.
+    /// The names of the kinds that are drawn here.
     pub(crate) const KINDS: [&'static str; 12] = [
         "crash",
         "pause",
@@ -171,6 +225,15 @@ impl ClusterFault {
             ClusterFault::TakeAway { .. } => "lock taken away",
             ClusterFault::SlowDisk { .. } => "slow disk",
             ClusterFault::SlowLink { .. } => "slow link",
+            ClusterFault::ClockRate { .. } => "clock rate changed",
+            ClusterFault::ClockJump { .. } => "clock jumped",
+            ClusterFault::Suspend { with_clock: false, .. } => "machine suspended",
+            ClusterFault::Suspend { with_clock: true, .. } => "machine suspended with its clock",
+            ClusterFault::StuckDisk { .. } => "stuck disk",
+            ClusterFault::StuckForGood { .. } => "disk stuck for good",
+            ClusterFault::OldDisk { .. } => "old disk",
+            ClusterFault::UnreadableDisk { .. } => "unreadable disk",
+            ClusterFault::LossyLink { .. } => "packets lost",
         }
     }
 }

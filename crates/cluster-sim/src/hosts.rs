@@ -1,4 +1,4 @@
-//! The sites: they start, handle inputs and crash; their disks complete writes.
+//! The sites: they start, handle inputs and crash.
 
 use meshlock_protocol::registry::info::Tokens;
 
@@ -6,17 +6,18 @@ use super::clock::Moment;
 use super::coverage::Occurrence;
 use super::event::Event;
 use super::faults::CrashPoint;
-use super::properties::starvation::MAX_SLOW_WRITE;
 use super::properties::{CheckResult, sound};
 use super::world::World;
-use meshlock_cluster::membership::disk::{Disk, DiskWrite};
-use meshlock_cluster::node::{Input, Node, NodeOutput, WriteToken};
+use meshlock_cluster::node::{Input, Node, NodeOutput};
 
 impl World {
     /// Starts a site with what its disk has.
     pub(super) fn start(&mut self, machine: usize) -> CheckResult {
         if self.machines[machine].node.is_some() {
             return Ok(());
+        }
+        if let Some(repair) = self.machines[machine].spoilt.take() {
+            return self.refuse_start(machine, repair);
         }
         self.machines[machine].incarnation += 1;
         let start = self.machines[machine].incarnation;
@@ -96,28 +97,11 @@ impl World {
     fn perform(&mut self, machine: usize, output: NodeOutput) -> CheckResult {
         match output {
             NodeOutput::Send { to, packet } => return self.send(machine, to.as_str(), packet),
-            NodeOutput::Persist { token, writes } => {
-                if writes.iter().any(|write| matches!(write, DiskWrite::Install(_))) {
-                    self.coverage.record(Occurrence::SnapshotInstalled);
-                }
-                let slow = self.machines[machine].slow_until > self.now;
-                let most = if slow { MAX_SLOW_WRITE } else { self.settings.disk };
-                let delay = self.within(most);
-                let host = &mut self.machines[machine];
-                host.unsynced.push_back((token, writes));
-                let incarnation = host.incarnation;
-                self.after(delay, Event::Synced { machine, incarnation, token });
-            }
+            NodeOutput::Persist { token, writes } => self.persist(machine, token, writes),
             NodeOutput::Answer(answer) => return self.answer(machine, answer),
             NodeOutput::Note(note) => return self.note(machine, note),
         }
         Ok(())
-    }
-
-    /// Crashes a site's process, if it runs, and loses its disk.
-    pub(super) fn lose_disk(&mut self, machine: usize, down: u64) {
-        self.crash(machine, down);
-        (self.machines[machine].disk, self.machines[machine].lost_disk) = (Disk::default(), true);
     }
 
     /// Crashes the process of a node. Its disk keeps what was completed and some of the rest; its clients will notice.
@@ -178,23 +162,6 @@ impl World {
         ] {
             self.coverage.record_times(what, times);
         }
-    }
-
-    pub(super) fn synced(&mut self, machine: usize, incarnation: u64, token: WriteToken) -> CheckResult {
-        let host = &mut self.machines[machine];
-        if host.incarnation != incarnation || host.node.is_none() {
-            return Ok(());
-        }
-        // Batches complete in order: everything that was handed to the disk before is complete too.
-        let mut last = None;
-        while host.unsynced.front().is_some_and(|(first, _)| *first <= token) {
-            let (done, writes) = host.unsynced.pop_front().expect("there is a first");
-            for write in &writes {
-                host.disk.apply(write);
-            }
-            last = Some(done);
-        }
-        last.map_or(Ok(()), |token| self.drive(machine, Input::Persisted(token)))
     }
 
     /// Returns when the machine's clock shows this time.

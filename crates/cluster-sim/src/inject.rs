@@ -10,11 +10,14 @@ use super::faults::ClusterFault;
 use super::properties::{CheckResult, sound, starvation};
 use super::world::World;
 use meshlock_cluster::founding::Founding;
+use meshlock_cluster::membership::MAX_VOTERS;
 use meshlock_cluster::names::Incarnation;
 use meshlock_cluster::node::{ClientCall, Content, Packet};
 use meshlock_cluster::view::View;
 
 impl World {
+    /// Makes a fault happen.
+    #[allow(clippy::too_many_lines, reason = "one short arm for each kind")]
     pub(super) fn fault(&mut self, at: usize) {
         let fault = self.settings.faults[at].1.clone();
         self.coverage.count(CoverageGroup::Fault, fault.kind(), "");
@@ -26,12 +29,7 @@ impl World {
                     self.machines[machine].dying = Some((when, down));
                 }
             }
-            ClusterFault::Pause { machine, length } => {
-                let end = self.now.after(length).min(Moment(self.settings.calm));
-                let until = &mut self.machines[machine].paused_until;
-                *until = (*until).max(Some(end));
-                self.at(end, Event::Resume(machine));
-            }
+            ClusterFault::Pause { machine, length } => self.pause(machine, length),
             ClusterFault::Break { a, b } => self.cut(a, b),
             ClusterFault::Partition { cut, holds, length } => {
                 if !cut.blocked.is_empty() {
@@ -60,7 +58,32 @@ impl World {
             ClusterFault::SlowDisk { machine, length } => {
                 self.machines[machine].slow_until = self.now.after(length);
             }
+            // The clocks have known it from the start.
+            ClusterFault::ClockRate { .. } | ClusterFault::ClockJump { .. } => {}
+            ClusterFault::Suspend { machine, length, .. } => {
+                self.pause(machine, length);
+                self.machines[machine].suspended_until = self.machines[machine].paused_until;
+            }
+            ClusterFault::StuckDisk { machine, length } => {
+                let end = self.now.after(length).min(Moment(self.settings.calm));
+                let until = &mut self.machines[machine].stuck_until;
+                *until = (*until).max(end);
+            }
+            ClusterFault::StuckForGood { machine } => self.stick_for_good(machine),
+            ClusterFault::OldDisk { machine, down, .. } => self.put_back(at, machine, down),
+            ClusterFault::UnreadableDisk { machine, down, repair } => self.spoil_disk(machine, down, repair),
+            ClusterFault::LossyLink { from, to, one_in, length } => {
+                self.network.lose((from, to), one_in, self.now.after(length));
+            }
         }
+    }
+
+    /// Pauses a machine, at most until the calm.
+    fn pause(&mut self, machine: usize, length: u64) {
+        let end = self.now.after(length).min(Moment(self.settings.calm));
+        let until = &mut self.machines[machine].paused_until;
+        *until = (*until).max(Some(end));
+        self.at(end, Event::Resume(machine));
     }
 
     /// Delivers a view of another cluster, from a site that has the name of a site of this one.
@@ -120,6 +143,21 @@ impl World {
         }
     }
 
+    /// Returns whether nothing that stays in the calm affects this site.
+    fn is_untouched(&self, machine: usize) -> bool {
+        self.settings.is_untouched(machine) && !self.machines[machine].is_stuck_for_good()
+    }
+
+    /// Returns whether the clients of this site must be served in the calm: nothing affects it, or lasting cuts do and there
+    /// is a carrier, a voter that nothing affects. (All cuts are those of one site, so that one carrier serves all.)
+    fn is_served(&self, machine: usize) -> bool {
+        let has_carrier = || {
+            let voters = self.settings.founders.min(MAX_VOTERS);
+            !self.settings.environment.is_mixed() && (0..voters).any(|voter| self.is_untouched(voter))
+        };
+        self.is_untouched(machine) || !self.machines[machine].is_stuck_for_good() && has_carrier()
+    }
+
     /// Repairs everything, and lets every client request a lock once more.
     pub(super) fn become_calm(&mut self) {
         self.calm = true;
@@ -137,7 +175,7 @@ impl World {
         self.reconnect_all();
         for at in 0..self.clients.len() {
             let machine = self.machine_of(at);
-            let owed = !self.machines[machine].left && self.settings.is_served(machine);
+            let owed = !self.machines[machine].left && self.is_served(machine);
             self.clients[at].final_turn = if owed { FinalTurn::Owed } else { FinalTurn::Done };
             if self.clients[at].state == ClientState::Resting {
                 self.set_timer(at, 0);
@@ -162,7 +200,7 @@ impl World {
         let nodes = self.machines.iter().map(|machine| machine.node.as_ref()).enumerate();
         let marked = |node: &meshlock_cluster::node::Node| !node.table().is_unmarked();
         nodes
-            .filter(|(machine, node)| self.settings.is_served(*machine) && node.is_some_and(marked))
+            .filter(|(machine, node)| self.is_served(*machine) && node.is_some_and(marked))
             .map(|(machine, _)| machine)
             .collect()
     }

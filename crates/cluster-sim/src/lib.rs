@@ -2,8 +2,9 @@
 //!
 //! Up to nine nodes, their disks and clocks, the connections between them and their clients share one queue of events.
 //! In the first phase faults happen: processes crash (disks lose what they had not completed), pause, or are cut off in
-//! every shape; packets are lost with their connection, or arrive seconds late; clocks drift; operators add sites,
-//! remove them, add them again and change the rules; clients cancel and crash. Every property that must hold is checked
+//! every shape; packets are lost with their connection or inside it, or arrive seconds late; clocks drift, change and
+//! jump; disks are stuck, lost, unreadable or old; operators add sites, remove them, add them again and change the rules;
+//! clients cancel and crash. `host_faults.rs` says what is promised under which of them. Every property that must hold is checked
 //! after each event (`properties/`). Then faults stop: in this second phase, the *calm*, every client that still wants
 //! a lock must get it.
 //!
@@ -30,8 +31,11 @@
 mod client;
 mod clock;
 mod coverage;
+mod disks;
+mod environment;
 mod event;
 mod faults;
+mod host_faults;
 mod hosts;
 mod inject;
 mod machine;

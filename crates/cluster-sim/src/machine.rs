@@ -40,7 +40,17 @@ pub(super) struct SiteMachine {
     pub(super) paused_until: Option<Moment>,
     /// Events that came for it during a pause.
     pub(super) postponed: VecDeque<Event>,
+    /// Until when its clients are paused with it, if they are.
+    pub(super) suspended_until: Option<Moment>,
     pub(super) slow_until: Moment,
+    /// Its disk completes nothing before this.
+    pub(super) stuck_until: Moment,
+    /// Since when its disk has been writing the oldest batch that is not complete.
+    pub(super) writing_since: Option<Moment>,
+    /// How long it takes to replace its disk, if that cannot be read.
+    pub(super) spoilt: Option<u64>,
+    /// Copies of its disk, each with the fault that puts it back.
+    pub(super) copies: Vec<(usize, Disk)>,
     /// The wake-up that is valid.
     pub(super) wake: Option<Moment>,
     /// When it crashes, and how long it stays down.
@@ -63,7 +73,12 @@ impl SiteMachine {
             installed: None,
             paused_until: None,
             postponed: VecDeque::new(),
+            suspended_until: None,
             slow_until: Moment::default(),
+            stuck_until: Moment::default(),
+            writing_since: None,
+            spoilt: None,
+            copies: Vec::new(),
             wake: None,
             dying: None,
             left: false,
@@ -76,6 +91,7 @@ impl SiteMachine {
     /// detects that, and discards it.
     pub(super) fn lose_tail(&mut self, draw: &mut Rng, coverage: &mut Coverage) {
         let mut tail = std::mem::take(&mut self.unsynced);
+        self.writing_since = None;
         let lost = tail.split_off(draw.usize(..=tail.len()));
         if !tail.is_empty() {
             coverage.record(Occurrence::TailSurvived);
@@ -92,6 +108,11 @@ impl SiteMachine {
                 self.write(&writes[1..]);
             }
         }
+    }
+
+    /// Returns whether its disk completes nothing any more.
+    pub(super) fn is_stuck_for_good(&self) -> bool {
+        self.stuck_until == Moment(u64::MAX)
     }
 
     fn write(&mut self, writes: &[DiskWrite]) {

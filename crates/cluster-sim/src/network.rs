@@ -27,6 +27,8 @@ pub(super) struct SimNetwork {
     held: BTreeMap<Way, Vec<Packet>>,
     /// The additional delay of packets in a direction, and when it ends.
     slow: BTreeMap<Way, (u64, Moment)>,
+    /// Directions in which one of so many packets is lost, and when that ends.
+    lossy: BTreeMap<Way, (u32, Moment)>,
     /// What happens to the packets that broken connections had in transit.
     remains: BTreeMap<(Way, u64), Remains>,
 }
@@ -129,6 +131,17 @@ impl SimNetwork {
         self.slow.insert(way, (more, until));
     }
 
+    /// Loses one of `one_in` packets in this direction until then.
+    pub(super) fn lose(&mut self, way: Way, one_in: u32, until: Moment) {
+        self.lossy.insert(way, (one_in, until));
+    }
+
+    /// Returns whether a packet that is sent now is lost inside its connection.
+    pub(super) fn loses(&self, way: Way, now: Moment, draw: &mut Rng) -> bool {
+        let lossy = self.lossy.get(&way).filter(|(_, until)| now < *until);
+        lossy.is_some_and(|(one_in, _)| draw.u32(..*one_in) == 0)
+    }
+
     /// Begins a partition, which drops packets or holds them back.
     pub(super) fn block(&mut self, ways: &[Way], holds: bool) {
         for way in ways {
@@ -152,6 +165,7 @@ impl SimNetwork {
     pub(super) fn heal(&mut self) -> Vec<(Way, Vec<Packet>)> {
         self.blocked.clear();
         self.slow.clear();
+        self.lossy.clear();
         self.released()
     }
 

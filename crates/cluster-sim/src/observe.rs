@@ -6,7 +6,8 @@ use super::event::Event;
 use super::properties::exclusion::ObservedGrant;
 use super::properties::{CheckResult, broken, sound};
 use super::world::World;
-use meshlock_cluster::node::{ClientAnswer, LockQueue, Note};
+use meshlock_cluster::membership::Pace;
+use meshlock_cluster::node::{ClientAnswer, Config, LockQueue, Note};
 use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::{LockEvent, RequestRefusal};
 use meshlock_cluster::time::Time;
@@ -14,8 +15,12 @@ use meshlock_cluster::view::View;
 
 impl World {
     pub(super) fn note(&mut self, machine: usize, note: Note) -> CheckResult {
-        sound::on_note(machine, &note, self.now)?;
         self.trace.note(self.now, machine, &note);
+        if self.forgetful_voter && matches!(note, Note::DiskIsOld { .. }) {
+            self.coverage.record(Occurrence::DiskIsOld);
+            return Ok(());
+        }
+        sound::on_note(machine, &note, self.now)?;
         match note {
             Note::Installed(view) => {
                 self.coverage.record(Occurrence::ViewInstalled);
@@ -48,7 +53,10 @@ impl World {
             Note::TooOld(_) => self.coverage.record(Occurrence::TooOld),
             Note::Detour { .. } => self.coverage.record(Occurrence::Detour),
             Note::DetourEnded { .. } => self.coverage.record(Occurrence::DetourEnded),
-            Note::LeadershipLost(term) => self.needless.on_leadership_lost(term),
+            Note::LeadershipLost(term) => {
+                self.count_step_down(machine);
+                self.needless.on_leadership_lost(term);
+            }
             Note::LeaseEnded(_)
             | Note::LeaseRegained { .. }
             | Note::QuorumLost(_)
@@ -65,12 +73,25 @@ impl World {
         Ok(())
     }
 
+    /// Counts a leader that has stepped down while its disk has kept it waiting for as long as voters wait for a silent
+    /// leader. (The first tick may come right after the write.)
+    fn count_step_down(&mut self, machine: usize) {
+        let Config { pace: Pace { election, .. }, tick, .. } = self.settings.config(machine, 1);
+        let timeout = tick.times(election as u64 - 1).micros();
+        if self.machines[machine].writing_since.is_some_and(|since| since.after(timeout) <= self.now) {
+            self.coverage.record(Occurrence::LeaderMadeRoom);
+        }
+    }
+
     /// Records a view that nobody had installed before: its rules, and the members that have joined.
     fn on_newest(&mut self, view: View) -> CheckResult {
         if view.epoch <= self.newest.epoch {
             return Ok(());
         }
         self.steps.on_view(&self.newest, &view, self.now)?;
+        if view.floor > self.newest.floor {
+            self.coverage.record(Occurrence::FloorRaised);
+        }
         if let Ok(rules) = Rules::new(view.rules.clone()) {
             self.rules.insert(view.epoch, rules);
         }
@@ -235,6 +256,15 @@ impl World {
 
 /// Returns what a refusal counts as.
 fn refusal(why: RequestRefusal) -> Occurrence {
+    if why == RequestRefusal::TooManyLocks {
+        return Occurrence::FullAgain;
+    }
+    if why == RequestRefusal::MakingRoom {
+        return Occurrence::MakingRoom;
+    }
+    if why == RequestRefusal::TooManyQuestions {
+        return Occurrence::QuestionRefused;
+    }
     if let RequestRefusal::PermitsInUse { has, wants } = why
         && has != wants
     {

@@ -4,11 +4,13 @@ use fastrand::Rng;
 use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::Permits;
 
-use super::clock::Clock;
+use super::clock::{Clock, Moment};
+use super::environment::{Calendar, Environment};
 use super::faults::{self, ClusterFault};
+use super::host_faults;
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::links::{LinkLimits, LinkTimeouts};
-use meshlock_cluster::membership::{MAX_VOTERS, Pace};
+use meshlock_cluster::membership::Pace;
 use meshlock_cluster::names::{LockName, SiteName};
 use meshlock_cluster::node::Config;
 use meshlock_cluster::rules::{Clause, Rules, RulesText};
@@ -57,8 +59,9 @@ pub(crate) struct SeedSettings {
     pub(crate) max_log_entries: usize,
     /// Maximum number of past incarnations that a view lists.
     pub(crate) max_past: usize,
-    /// Whether the calendar clocks of hosts are set back at every start.
-    pub(crate) set_back: bool,
+    /// What the calendar clocks of hosts show at starts.
+    pub(crate) calendar: Calendar,
+    pub(crate) environment: Environment,
     /// Limits of links; in half of the runs so small that they are reached.
     pub(crate) link_limits: LinkLimits,
 }
@@ -108,7 +111,8 @@ impl SeedSettings {
             mixed_terms: false,
             max_log_entries: 0,
             max_past: 0,
-            set_back: false,
+            calendar: Calendar::Advances,
+            environment: Environment::default(),
             link_limits: link_limits(seed),
         };
         settings.faults = faults::draw(&mut draw, &settings);
@@ -120,17 +124,60 @@ impl SeedSettings {
         }
         settings.max_log_entries = if draw.bool() { draw.usize(2..=4) } else { draw.usize(2..=64) };
         settings.max_past = if draw.bool() { draw.usize(..3) } else { 9 };
-        settings.set_back = draw.bool();
+        settings.calendar = if draw.bool() { Calendar::SetBack } else { Calendar::Advances };
         settings.mixed_terms = draw.bool();
+        settings.surround();
         settings
     }
 
-    /// Returns whether the clients of this site must be served in spite of lasting cuts: none affects it, or there is a
-    /// carrier, a voter that no cut affects. (All cuts are those of one site, so that one carrier serves all.)
-    pub(super) fn is_served(&self, machine: usize) -> bool {
-        let is_untouched =
-            |machine: usize| self.lasting_cuts.iter().all(|&(from, to)| from != machine && to != machine);
-        is_untouched(machine) || (0..self.founders.min(MAX_VOTERS)).any(is_untouched)
+    /// Draws what surrounds the run and the faults of machines, from a generator of their own: all else is the same with
+    /// and without them.
+    fn surround(&mut self) {
+        let mut draw = Rng::with_seed(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5077_0dd5);
+        self.environment = Environment::draw(&mut draw, self);
+        if self.environment.is_mixed() {
+            // Older programs know only the number of permits that the rules give, and do not know that the clients of
+            // others may still count on an earlier one.
+            self.faults.retain(|(_, fault)| !matches!(fault, ClusterFault::Rules { .. }));
+        }
+        if self.environment.calendars_jump {
+            self.calendar = Calendar::Jumps;
+        }
+        if self.environment.is_drawn {
+            let more = host_faults::draw(&mut draw, self);
+            self.faults.extend(more);
+            self.faults.sort_by_key(|(time, _)| *time);
+        }
+    }
+
+    /// Returns the machines' clocks, as the first `most` faults change them.
+    pub(super) fn changed_clocks(&self, most: usize) -> Vec<Clock> {
+        let changes = |machine: usize| {
+            let faults = self.faults.iter().take(most);
+            let changes = faults.filter_map(move |(time, fault)| Some((*time, fault.clock_change()?)));
+            changes
+                .filter(move |(_, (of, _))| *of == machine)
+                .map(|(time, (_, change))| (Moment(time), change))
+        };
+        let changed =
+            |(machine, clock): (usize, &Clock)| clock.changed(&changes(machine).collect::<Vec<_>>());
+        self.clocks.iter().enumerate().map(changed).collect()
+    }
+
+    /// Returns whether the clocks stay within the drift that leases allow for, with the first `most` faults.
+    pub(super) fn keeps_drift(&self, most: usize) -> bool {
+        let drift = self.terms.drift.ppm();
+        !self.beyond_drift && self.faults.iter().take(most).all(|(_, fault)| fault.keeps_drift(drift))
+    }
+
+    /// Returns the maximum time that a packet takes, in microseconds.
+    pub(super) fn trip(&self) -> u64 {
+        self.delay + self.environment.longest_distance()
+    }
+
+    /// Returns whether no lasting cut affects this site.
+    pub(super) fn is_untouched(&self, machine: usize) -> bool {
+        self.lasting_cuts.iter().all(|&(from, to)| from != machine && to != machine)
     }
 
     /// Returns the configuration of one site, at its `start`-th start.
@@ -153,14 +200,15 @@ impl SeedSettings {
         config.tick = Span::from_millis(100);
         config.max_log_entries = self.max_log_entries;
         config.max_past = self.max_past;
-        config.start_stamp = if self.set_back { 1_000_u64.saturating_sub(start) } else { 1_000 + start };
+        config.start_stamp = self.calendar.stamp(start);
         config.table_config.local_turns = 2;
-        config.table_config.message_delay = Span::from_micros(self.delay.max(1));
+        config.table_config.message_delay = Span::from_micros(self.trip().max(1));
         // In some runs the table is full with few locks, and views are changed to make room.
         if self.seed % 8 == 3 {
-            config.table_config.max_locks = 4;
+            config.table_config.max_locks = self.locks.len().max(4);
         }
-        config.table_config.try_within = Some(Span::from_micros(self.delay * 4 + 1000));
+        config.table_config.try_within = Some(Span::from_micros(self.trip() * 4 + 1000));
+        self.environment.limit(&mut config);
         config.seed = self.seed ^ (machine as u64) << 32;
         config
     }

@@ -56,6 +56,7 @@ impl Trace {
             | Event::Fault(_)
             | Event::Rejoin(_)
             | Event::Unblock(_)
+            | Event::Copy(_)
             | Event::Calm
             | Event::Bound => {}
         }

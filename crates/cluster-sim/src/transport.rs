@@ -9,20 +9,37 @@ use super::network::{Sent, Way};
 use super::properties::{CheckResult, sound};
 use super::world::World;
 use meshlock_cluster::links::Frame;
-use meshlock_cluster::node::{Content, Input, LinkPayload, Packet};
+use meshlock_cluster::node::{Content, Input, LinkPayload, Packet, Route};
+use meshlock_wire::sites::{CARRIES_FOR_OTHERS, VERSIONS};
 
 impl World {
     /// Sends a packet of a node, encoded as bytes.
     pub(super) fn send(&mut self, from: usize, to: &str, packet: Packet) -> CheckResult {
         let Some(to) = self.names.iter().position(|name| name.as_str() == to) else { return Ok(()) };
         self.count_packet(&packet);
-        let packet = sound::travel(packet, self.now)?;
+        let version = self.speaks(from).min(self.speaks(to));
+        if version < VERSIONS.1 {
+            self.coverage.record(Occurrence::OlderVersion);
+        }
+        if version < CARRIES_FOR_OTHERS && (packet.content.is_beat() || packet.route != Route::Direct) {
+            // A host does not send what the other side cannot read.
+            return Ok(());
+        }
+        let packet = sound::travel(packet, version, self.now)?;
         self.put_on_the_wire((from, to), packet);
         Ok(())
     }
 
+    /// Returns the version that a site's program speaks.
+    fn speaks(&self, machine: usize) -> u16 {
+        self.settings.environment.version(machine, self.machines[machine].incarnation)
+    }
+
     fn put_on_the_wire(&mut self, (from, to): Way, packet: Packet) {
-        let delay = self.within(self.settings.delay);
+        let delay = self.within(self.settings.delay) + self.settings.environment.distance(from, to);
+        if self.network.loses((from, to), self.now, &mut self.more) {
+            return self.coverage.record(Occurrence::PacketLost);
+        }
         let generation = self.network.generation(from, to);
         let calm = Moment(self.settings.calm);
         if let Sent::Arrives(arrival, packet) = self.network.send((from, to), packet, self.now, delay, calm) {
@@ -43,6 +60,9 @@ impl World {
             }
             LinkPayload::Census(piece) if !piece.holdings.is_empty() => {
                 self.coverage.record(Occurrence::HoldersCarried);
+                if !piece.last {
+                    self.coverage.record(Occurrence::CensusInPieces);
+                }
             }
             LinkPayload::Census(_) | LinkPayload::Left(_) | LinkPayload::Permits(_) => {}
         }
@@ -104,8 +124,11 @@ impl World {
             return Ok(());
         }
         self.needless.on_connection(a, b, true, self.now);
-        self.drive(a, Input::Connected { site: self.names[b].clone(), carries: true })?;
-        self.drive(b, Input::Connected { site: self.names[a].clone(), carries: true })
+        for (at, other) in [(a, b), (b, a)] {
+            let carries = self.speaks(other) >= CARRIES_FOR_OTHERS;
+            self.drive(at, Input::Connected { site: self.names[other].clone(), carries })?;
+        }
+        Ok(())
     }
 
     pub(super) fn reconnect_all(&mut self) {

@@ -39,6 +39,8 @@ pub(super) struct World {
     queue: BTreeMap<(Moment, u64), Event>,
     sequence: u64,
     pub(super) draw: Rng,
+    /// For what not all runs have.
+    pub(super) more: Rng,
     pub(super) machines: Vec<SiteMachine>,
     pub(super) names: Vec<SiteName>,
     pub(super) processes: Vec<ClientProcess>,
@@ -55,6 +57,8 @@ pub(super) struct World {
     pub(super) coverage: Coverage,
     pub(super) trace: Trace,
     pub(super) calm: bool,
+    /// Whether the disk of a voter was put back from an old copy.
+    pub(super) forgetful_voter: bool,
     pub(super) bound: Bound,
     pub(super) steps: Steps,
     pub(super) last_session: u64,
@@ -69,13 +73,15 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(settings: SeedSettings, options: &RunOptions) -> Self {
-        let (clocks, strict) = (settings.clocks.clone(), !settings.beyond_drift);
+        let most = options.faults.unwrap_or(usize::MAX);
+        let (clocks, strict) = (settings.changed_clocks(most), settings.keeps_drift(most));
         let mut world = World {
             now: Moment::default(),
             queue: BTreeMap::new(),
             sequence: 0,
             draw: Rng::with_seed(settings.seed ^ 0x00c1_a551_c0de),
-            machines: settings.clocks.iter().copied().map(SiteMachine::new).collect(),
+            more: Rng::with_seed(settings.seed ^ 0x00fa_17c0_de00),
+            machines: clocks.iter().cloned().map(SiteMachine::new).collect(),
             names: (0..settings.machines).map(site).collect(),
             processes: (0..settings.machines * settings.processes)
                 .map(|at| ClientProcess::new(at / settings.processes))
@@ -96,6 +102,7 @@ impl World {
             coverage: Coverage::default(),
             trace: Trace::new(options.trace),
             calm: false,
+            forgetful_voter: false,
             bound: Bound::new(&settings),
             steps: Steps::new(&settings),
             last_session: 0,
@@ -110,9 +117,13 @@ impl World {
         for machine in 0..world.settings.machines {
             world.at(Moment(world.settings.starts[machine]), Event::Start(machine));
         }
-        let most = options.faults.unwrap_or(usize::MAX);
         for at in 0..world.settings.faults.len().min(most) {
-            world.at(Moment(world.settings.faults[at].0), Event::Fault(at));
+            let (time, fault) = &world.settings.faults[at];
+            let (time, copied) = (Moment(*time), fault.copied_at());
+            world.at(time, Event::Fault(at));
+            if let Some(copied) = copied {
+                world.at(copied, Event::Copy(at));
+            }
         }
         world.at(Moment(world.settings.calm), Event::Calm);
         world
@@ -133,6 +144,11 @@ impl World {
             if verdict.is_err() || self.calm && self.is_over() {
                 break;
             }
+        }
+        if self.forgetful_voter && verdict.is_err() {
+            // Nobody promises anything where a voter has forgotten what it had confirmed.
+            self.coverage.record(Occurrence::BrokenByOldDisk);
+            verdict = Ok(());
         }
         self.record_totals();
         SeedReport {
@@ -164,15 +180,23 @@ impl World {
 
     /// Returns the machine that the event is for, if it is paused: it gets all its events later, in order.
     fn paused_machine(&self, event: &Event) -> Option<usize> {
-        let (Event::Wake(machine)
+        if let Event::Wake(machine)
         | Event::Packet { to: machine, .. }
         | Event::Late { to: machine, .. }
         | Event::Synced { machine, .. }
-        | Event::Call { machine, .. }) = event
-        else {
+        | Event::Call { machine, .. } = event
+        {
+            return Some(*machine).filter(|machine| self.machines[*machine].paused_until.is_some());
+        }
+        // The clients of a suspended machine stand still with it.
+        let machine = if let Event::Told { process, .. } = event {
+            self.processes[*process].machine
+        } else if let Event::Client { client, .. } = event {
+            self.machine_of(*client)
+        } else {
             return None;
         };
-        Some(*machine).filter(|machine| self.machines[*machine].paused_until.is_some())
+        Some(machine).filter(|machine| self.machines[*machine].suspended_until.is_some())
     }
 
     fn note_event(&mut self, event: &Event) -> CheckResult {
@@ -189,6 +213,7 @@ impl World {
             return Ok(());
         }
         self.machines[machine].paused_until = None;
+        self.machines[machine].suspended_until = None;
         for event in std::mem::take(&mut self.machines[machine].postponed) {
             self.handle(event)?;
         }
@@ -255,6 +280,10 @@ impl World {
                 self.rejoin(machine);
                 Ok(())
             }
+            Event::Copy(at) => {
+                self.copy_disk(at);
+                Ok(())
+            }
             Event::Calm => {
                 self.become_calm();
                 Ok(())
@@ -264,6 +293,12 @@ impl World {
     }
 
     fn record_totals(&mut self) {
+        if self.settings.environment.is_crowded {
+            self.coverage.record(Occurrence::Crowded);
+        }
+        if self.settings.environment.has_regions() {
+            self.coverage.record(Occurrence::Regions);
+        }
         self.coverage.record_times(Occurrence::UpdateAccepted, self.updates.accepted);
         self.coverage.record_times(Occurrence::UpdateRejected, self.updates.rejected);
         self.coverage.record_times(Occurrence::StaleHolder, self.exclusion.stale_holders);

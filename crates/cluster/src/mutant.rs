@@ -74,6 +74,16 @@ pub enum Mutant {
     NobodyHeldBack,
     /// A peer that was held back is never acknowledged anything again.
     HeldForEver,
+    /// A renewal is granted when a round of confirmation ends that began before the renewal came.
+    GrantedByEarlierRound,
+    /// A site that asks to join is told that it is too old without confirming that this site still leads.
+    TooOldUnconfirmed,
+    /// A site that has lost its disk takes the incarnation after the last one that a former leader knows.
+    FormerLeaderBelieved,
+    /// A site begins the incarnation after the last one on its disk, which may be an old copy.
+    OldDiskTrusted,
+    /// A leader goes on leading although its disk completes nothing.
+    SlowDiskKeepsLeading,
     /// A site that led and learns that another one does waits until its next renewal is due.
     FormerLeaderAsksItself,
     /// A renewal that is not granted is sent again only when the next one is due.
@@ -101,7 +111,7 @@ pub enum Mutant {
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 44] = [
+    pub const ALL: [Mutant; 49] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -135,6 +145,11 @@ impl Mutant {
         Mutant::VoidDropsSent,
         Mutant::NobodyHeldBack,
         Mutant::HeldForEver,
+        Mutant::GrantedByEarlierRound,
+        Mutant::TooOldUnconfirmed,
+        Mutant::FormerLeaderBelieved,
+        Mutant::OldDiskTrusted,
+        Mutant::SlowDiskKeepsLeading,
         Mutant::FormerLeaderAsksItself,
         Mutant::RenewalNotRepeated,
         Mutant::ReportedMemberRefused,

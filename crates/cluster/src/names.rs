@@ -294,6 +294,11 @@ impl Incarnation {
         Incarnation((if stamp < most { stamp } else { most }) << Self::BITS_BELOW_THE_STAMP)
     }
 
+    /// Returns whether a start with this stamp can have begun this incarnation.
+    pub(crate) const fn is_of(self, stamp: u64) -> bool {
+        self.0 >> Self::BITS_BELOW_THE_STAMP == stamp
+    }
+
     /// Returns the incarnation after this one.
     #[must_use]
     pub(crate) const fn next(self) -> Self {

@@ -1,11 +1,14 @@
 //! `meshlock dst`: deterministic simulation tests of whole clusters under faults, one cluster per seed.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::io::Write;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
@@ -18,8 +21,8 @@ use serde::Serialize;
 use crate::interrupt::Interrupt;
 use crate::output::{self, CommandOutcome, UsageError};
 
-/// How many seeds run before the command checks whether one has failed.
-const AT_ONCE: u64 = 256;
+/// How many seeds run before the command checks whether one has failed or the time is over.
+const AT_ONCE: u64 = 64;
 
 /// Arguments of `meshlock dst`.
 #[derive(Debug, Args)]
@@ -30,6 +33,12 @@ pub(crate) struct Arguments {
     /// Run only this seed
     #[arg(long, value_name = "SEED")]
     one: Option<u64>,
+    /// Run fresh seeds for so long, from a first one that is drawn and printed; for machines that test by night
+    #[arg(long, value_name = "MINUTES", value_parser = parse_minutes, conflicts_with_all = ["seeds", "one"])]
+    minutes: Option<Duration>,
+    /// With --minutes: begin with this seed, to run the same ones again
+    #[arg(long, value_name = "SEED", requires = "minutes")]
+    first: Option<u64>,
     /// With --one: inject only the first COUNT faults of the seed
     #[arg(long, value_name = "COUNT", requires = "one")]
     faults: Option<usize>,
@@ -52,6 +61,38 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
     Ok(from..to)
 }
 
+fn parse_minutes(text: &str) -> Result<Duration, String> {
+    let minutes = text.parse::<f64>().ok().filter(|minutes| *minutes > 0.0);
+    let length = minutes.and_then(|minutes| Duration::try_from_secs_f64(minutes * 60.0).ok());
+    length.ok_or_else(|| "give a number of minutes above 0, as in 60 or 0.5".to_owned())
+}
+
+/// Seeds that are drawn are below this, so that they are short to write.
+const DRAWN_BELOW: u64 = 1_000_000_000_000;
+
+/// Which seeds run, and for how long.
+#[derive(Clone, Debug)]
+struct Plan {
+    seeds: Range<u64>,
+    /// No seeds but the first few begin after this time, if it is set.
+    minutes: Option<Duration>,
+}
+
+impl Plan {
+    fn new(arguments: &Arguments) -> Self {
+        let Some(minutes) = arguments.minutes else {
+            return Plan { seeds: arguments.seeds.clone(), minutes: None };
+        };
+        let first = arguments.first.unwrap_or_else(|| fastrand::u64(..DRAWN_BELOW));
+        Plan { seeds: first..u64::MAX, minutes: Some(minutes) }
+    }
+
+    /// Returns whether no more seeds begin this long after the start.
+    fn is_over(&self, elapsed: Duration) -> bool {
+        self.minutes.is_some_and(|minutes| elapsed >= minutes)
+    }
+}
+
 /// The results of all seeds together.
 #[derive(Debug, Default, Serialize)]
 struct Summary {
@@ -59,6 +100,11 @@ struct Summary {
     /// Number of seeds that were to run, if the user interrupted the command before all of them had.
     #[serde(skip_serializing_if = "Option::is_none")]
     asked: Option<u64>,
+    /// The first seed, and the one after the last that was begun, where they depend on the time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    range: Option<SeedRange>,
+    #[serde(skip)]
+    interrupted: bool,
     events: u64,
     node_seconds: u64,
     seconds: f64,
@@ -67,6 +113,13 @@ struct Summary {
     /// The seed that came closest to the time limit within which every request must be granted.
     slowest: Option<Slowest>,
     failure: Option<Failure>,
+}
+
+/// The seeds that were run, without the last number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct SeedRange {
+    from: u64,
+    to: u64,
 }
 
 /// The time that a seed took after its faults to grant every request, and the limit for it.
@@ -110,7 +163,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         (run_one(seed, arguments)?, None)
     } else {
         let interrupt = Interrupt::watch()?;
-        (run_all(arguments.seeds.clone(), &interrupt), interrupt.signal())
+        let plan = Plan::new(arguments);
+        if plan.minutes.is_some() {
+            eprintln!("meshlock: the first seed is {}; --first {0} begins with it again", plan.seeds.start);
+        }
+        (run_all(&plan, &interrupt), interrupt.signal())
     };
     if arguments.json {
         output::json(out, &summary)?;
@@ -169,15 +226,19 @@ fn failure(seed: u64, violation: String, faults: usize, of: usize) -> Failure {
 }
 
 /// Runs seeds on all cores until all are done, one has failed or the user interrupts, and then shrinks the failure.
-fn run_all(seeds: Range<u64>, interrupt: &Interrupt) -> Summary {
+fn run_all(plan: &Plan, interrupt: &Interrupt) -> Summary {
     let started = Instant::now();
-    let asked = seeds.end - seeds.start;
-    let bar = progress_bar(asked);
+    let seeds = &plan.seeds;
+    let bar = progress_bar(plan);
     let mut tally = SeedTally::default();
     let mut from = seeds.start;
     let mut failed = None;
-    while from < seeds.end && failed.is_none() && interrupt.signal().is_none() {
-        let to = seeds.end.min(from + AT_ONCE);
+    while from < seeds.end
+        && failed.is_none()
+        && interrupt.signal().is_none()
+        && (from == seeds.start || !plan.is_over(started.elapsed()))
+    {
+        let to = seeds.end.min(from.saturating_add(AT_ONCE));
         let reports: Vec<(u64, Attempt)> = (from..to)
             .into_par_iter()
             .filter(|_| interrupt.signal().is_none())
@@ -201,16 +262,25 @@ fn run_all(seeds: Range<u64>, interrupt: &Interrupt) -> Summary {
         shrink(seed, violation, run)
     });
     let interrupted = interrupt.signal().is_some();
-    Summary { asked: interrupted.then_some(asked), ..tally.summary(started, failure) }
+    let asked = Some(seeds.end - seeds.start).filter(|_| interrupted && plan.minutes.is_none());
+    let range = plan.minutes.map(|_| SeedRange { from: seeds.start, to: from });
+    Summary { asked, range, interrupted, ..tally.summary(started, failure) }
 }
 
-fn progress_bar(seeds: u64) -> ProgressBar {
+fn progress_bar(plan: &Plan) -> ProgressBar {
     let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
         let _ = write!(out, "{:.0} seeds/s", state.per_sec());
     };
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {rate}, {eta} left");
+    let (template, length) = if let Some(minutes) = plan.minutes {
+        let minutes = minutes.as_secs_f64() / 60.0;
+        (format!("{{spinner}} {{pos}} seeds, {{rate}}, {{elapsed}} of {minutes} minutes"), None)
+    } else {
+        let seeds = plan.seeds.end - plan.seeds.start;
+        ("{bar:40} {pos}/{len} seeds, {rate}, {eta} left".to_owned(), Some(seeds))
+    };
+    let style = ProgressStyle::with_template(&template);
     let style = style.map_or_else(|_| ProgressStyle::default_bar(), |style| style.with_key("rate", rate));
-    ProgressBar::new(seeds).with_style(style)
+    length.map_or_else(ProgressBar::no_length, ProgressBar::new).with_style(style)
 }
 
 /// Finds the fewest faults with which the seed still fails; `run` runs the seed with that many.
@@ -255,6 +325,8 @@ impl SeedTally {
         Summary {
             seeds: self.seeds,
             asked: None,
+            range: None,
+            interrupted: false,
             events: self.events,
             node_seconds: self.node_micros / 1_000_000,
             seconds,
@@ -289,6 +361,14 @@ fn print(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
     if let Some(asked) = summary.asked {
         writeln!(out, "interrupted: this is what was done of the {asked} seeds that were asked for")?;
     }
+    if let Some(SeedRange { from, to }) = summary.range {
+        let why = if summary.interrupted {
+            "interrupted; to run all of these and a few more"
+        } else {
+            "to run the same seeds again"
+        };
+        writeln!(out, "{why}: meshlock dst --seeds {from}..{to}")?;
+    }
     if let Some(slowest @ Slowest { seed, seconds, allowed }) = summary.slowest {
         let percent = slowest.part() * 100.0;
         writeln!(
@@ -301,70 +381,4 @@ fn print(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "the first {faults} of its {of} faults are enough; to see it again:\n  {reproduce}")?;
     }
     out.flush().context("the output could not be written")
-}
-
-#[cfg(test)]
-mod tests {
-    use meshlock_cluster_sim::{CoverageGroup, Moment, PropertyViolation};
-
-    use super::*;
-
-    #[test]
-    fn seeds_are_a_range_with_something_in_it() {
-        assert_eq!(parse_seeds("0..10_000"), Ok(0..10_000));
-        assert!(parse_seeds("5").unwrap_err().contains("as in 0..1000"));
-        assert!(parse_seeds("a..b").unwrap_err().contains("as in 0..1000"));
-        assert!(parse_seeds("7..7").unwrap_err().contains("must be larger"));
-    }
-
-    #[test]
-    fn a_seed_that_panics_fails_like_any_other() {
-        let (report, violation) = judged(|| panic!("as a check of our own would"));
-        assert!(report.is_none() && violation.is_some_and(|violation| violation.contains("panicked")));
-    }
-
-    #[test]
-    fn a_summary_with_a_failure_does_not_say_that_all_seeds_hold() {
-        let said = |failure| {
-            let mut out = Vec::new();
-            print(&Summary { seeds: 4, failure, ..Summary::default() }, &mut out).unwrap();
-            String::from_utf8(out).unwrap()
-        };
-        assert!(said(None).contains("4 seeds hold: "));
-        let failed = said(Some(failure(7, "exclusion".to_owned(), 2, 9)));
-        assert!(failed.contains("4 seeds hold, but seed 7 does not: "), "{failed}");
-    }
-
-    /// Runs a seed, and counts every crash of a process as a violation.
-    fn with_a_bug(seed: u64, faults: usize) -> Attempt {
-        judged(|| {
-            let mut report = run_seed(seed, &RunOptions { faults: Some(faults), ..RunOptions::default() });
-            if report.coverage.of(CoverageGroup::Fault, "crash") > 0 {
-                let what = "a process crashed".to_owned();
-                report.violation = Some(PropertyViolation { property: "bug", what, at: Moment(1) });
-            }
-            report
-        })
-    }
-
-    #[test]
-    fn a_failure_is_shrunk_to_the_first_fault_that_causes_it_and_one_less_holds() {
-        let first_crash = |seed| fault_kinds(seed).iter().position(|kind| *kind == "crash");
-        let seed = (0..100).find(|seed| first_crash(*seed) > Some(2)).unwrap();
-        let all = with_a_bug(seed, faults_of(seed)).1.unwrap();
-        let failure = shrink(seed, all, |faults| with_a_bug(seed, faults));
-        assert_eq!(Some(failure.faults), first_crash(seed).map(|at| at + 1));
-        assert_eq!(failure.of, faults_of(seed));
-        assert!(failure.violation.contains("a process crashed"), "{}", failure.violation);
-        assert!(with_a_bug(seed, failure.faults).1.is_some());
-        assert_eq!(with_a_bug(seed, failure.faults - 1).1, None);
-        let line = format!("meshlock dst --one {seed} --faults {} --trace trace.jsonl", failure.faults);
-        assert_eq!(failure.reproduce, line);
-    }
-
-    #[test]
-    fn a_failure_says_how_to_see_it_again() {
-        let failure = failure(7, "exclusion".to_owned(), 2, 9);
-        assert_eq!(failure.reproduce, "meshlock dst --one 7 --faults 2 --trace trace.jsonl");
-    }
 }

@@ -100,7 +100,7 @@ impl Needless {
         let (config, terms) = (settings.config(0, 1), settings.terms);
         let renew_every = terms.renew_every.micros();
         let recovery =
-            renew_every / 4 + config.tick.times(2).micros() + 8 * settings.delay + 4 * settings.disk;
+            renew_every / 4 + config.tick.times(2).micros() + 8 * settings.trip() + 4 * settings.disk;
         let most = terms.length.micros() - terms.margin.micros() - renew_every;
         let voters = settings.founders.min(MAX_VOTERS);
         let site = |at: usize| ObservedSite {
@@ -110,7 +110,7 @@ impl Needless {
             lease: None,
         };
         Needless {
-            strict: !settings.beyond_drift,
+            strict: settings.keeps_drift(usize::MAX),
             recovery,
             renew_every,
             max_cut: most.saturating_sub(recovery),
@@ -137,7 +137,18 @@ impl Needless {
             ClusterFault::SlowLink { from, to, more, length } => {
                 self.disturb_way((*from, *to), now, length + more);
             }
-            ClusterFault::LostDisk { machine, .. } => self.sites[*machine].votes = false,
+            ClusterFault::Suspend { machine, length, .. } => self.disturb_site(*machine, now, *length),
+            ClusterFault::StuckDisk { machine, length } => {
+                self.disturb_site(*machine, now, length + MAX_SLOW_WRITE);
+            }
+            ClusterFault::StuckForGood { machine } => {
+                self.sites[*machine].votes = false;
+                self.sites[*machine].disturbed.extend(now, Moment(u64::MAX), 0);
+            }
+            ClusterFault::LossyLink { from, to, length, .. } => self.disturb_way((*from, *to), now, *length),
+            ClusterFault::LostDisk { machine, .. }
+            | ClusterFault::OldDisk { machine, .. }
+            | ClusterFault::UnreadableDisk { machine, .. } => self.sites[*machine].votes = false,
             // Crashes and connections that break are observed where they happen. The rest hinders nobody.
             ClusterFault::Crash { .. }
             | ClusterFault::Break { .. }
@@ -145,7 +156,9 @@ impl Needless {
             | ClusterFault::Leave { .. }
             | ClusterFault::Rules { .. }
             | ClusterFault::OtherCluster { .. }
-            | ClusterFault::TakeAway { .. } => {}
+            | ClusterFault::TakeAway { .. }
+            | ClusterFault::ClockRate { .. }
+            | ClusterFault::ClockJump { .. } => {}
         }
     }
 

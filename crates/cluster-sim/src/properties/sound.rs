@@ -3,8 +3,10 @@
 
 use super::{CheckResult, PropertyViolation, broken};
 use crate::clock::Moment;
-use meshlock_cluster::node::{Node, Note, Packet};
-use meshlock_wire::sites::{VERSIONS, decode_packet, encode_packet};
+use meshlock_cluster::membership::disk::Disk;
+use meshlock_cluster::node::{Config, Node, Note, Packet};
+use meshlock_cluster::time::Time;
+use meshlock_wire::sites::{decode_packet, encode_packet};
 
 /// Checks the links, the table's numbered invariants and those of every machine in it.
 pub(crate) fn check(node: &Node, now: Moment) -> CheckResult {
@@ -72,15 +74,42 @@ pub(crate) fn on_note(machine: usize, note: &Note, now: Moment) -> CheckResult {
     }
 }
 
-/// Returns a packet as its receiver reads it, after checking that it is within the size that receivers accept and equal
-/// to what was sent.
-pub(crate) fn travel(packet: Packet, now: Moment) -> Result<Packet, PropertyViolation> {
-    let why = match decode_packet(&encode_packet(&packet, VERSIONS.1), VERSIONS.1) {
-        Ok(read) if read == packet => return Ok(read),
-        Ok(read) => format!("{packet:?} was read as {read:?}"),
-        Err(error) => format!("a {} packet cannot be read: {error}", packet.content.kind()),
+/// Returns a packet as its receiver reads it, in the version that both speak, after checking that it is within the size
+/// that receivers accept and equal to what was sent, as far as that version can say it.
+pub(crate) fn travel(packet: Packet, version: u16, now: Moment) -> Result<Packet, PropertyViolation> {
+    let sent = as_said(packet, version);
+    let why = match decode_packet(&encode_packet(&sent, version), version) {
+        Ok(read) if read == sent => return Ok(read),
+        Ok(read) => format!("{sent:?} was read as {read:?}"),
+        Err(error) => format!("a {} packet cannot be read: {error}", sent.content.kind()),
     };
-    broken("sound", now, why).map(|()| packet)
+    broken("sound", now, why).map(|()| sent)
+}
+
+/// Returns what a version of the format can say of a packet: the first one has no causes, and only the third has numbers
+/// of permits.
+fn as_said(mut packet: Packet, version: u16) -> Packet {
+    if version < 2
+        && let Some(message) = packet.content.lock_message_mut()
+    {
+        message.cause = None;
+    }
+    if version < 3
+        && let Some(piece) = packet.content.census_piece_mut()
+    {
+        piece.has_permits = false;
+        piece.holdings.set_permits(std::iter::repeat(None));
+    }
+    packet
+}
+
+/// Checks that no node starts with this configuration and this disk.
+pub(crate) fn check_refused(config: &Config, disk: Disk, now: Moment) -> CheckResult {
+    let config = config.clone().check().expect("drawn to be sound");
+    match Node::start(config, disk, Time::ZERO, &mut Vec::new()) {
+        Err(_) => Ok(()),
+        Ok(node) => broken("sound", now, format!("{} starts with a disk of another cluster", node.me())),
+    }
 }
 
 /// Checks that a voter is refused for its disk only if it has lost one.
@@ -98,6 +127,7 @@ mod tests {
     use meshlock_cluster::names::{Incarnation, Member};
     use meshlock_cluster::node::Content;
     use meshlock_cluster::view::View;
+    use meshlock_wire::sites::VERSIONS;
 
     #[test]
     fn a_packet_that_is_longer_than_receivers_accept_is_a_violation() {
@@ -111,8 +141,8 @@ mod tests {
             let (cluster, incarnation) = (founding.id(), Incarnation::new(1));
             Packet::direct(cluster, incarnation, Content::View(view))
         };
-        assert_eq!(travel(members(3), Moment(0)).unwrap(), members(3));
-        let violation = travel(members(200_000), Moment(0)).unwrap_err();
+        assert_eq!(travel(members(3), VERSIONS.1, Moment(0)).unwrap(), members(3));
+        let violation = travel(members(200_000), VERSIONS.1, Moment(0)).unwrap_err();
         assert!(violation.what.contains("a view packet cannot be read"), "{violation}");
     }
 }

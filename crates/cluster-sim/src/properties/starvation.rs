@@ -13,8 +13,8 @@
 //! | what | how long | why |
 //! |---|---|---|
 //! | resend | 2 · resend_after | a dropped message is sent again after that at the latest; meanwhile voters elect |
-//! | disk | one slow write | what a slow disk was given before the calm |
-//! | elections | 2 · (2 · election + voters) ticks | the last voter's timeout and its handicap; and once more, for a leader that only some voters can reach and that gives up |
+//! | disk | one slow write | what a slow disk was given before the calm; a stuck one completes everything at the calm |
+//! | elections | 2 · (2 · election + voters) ticks | the last voter's timeout and its handicap; and once more, for a leader that only some voters can reach, or whose disk is stuck for good, and that gives up |
 //! | find | (2 + voters) · renew_every | two questions without an answer, then every voter is asked; meanwhile leases run out |
 //! | silence | max(L, unreachable_after + renew_every) | until the leader knows that a member does not receive from it, or that two members do not reach each other |
 //! | leases | L · (1 + drift) | until the lease of such a member, or of an old incarnation, is certainly over |
@@ -56,7 +56,7 @@ impl Bound {
     pub(crate) fn new(settings: &SeedSettings) -> Self {
         let config = settings.config(0, 1);
         let (machines, voters) = (settings.machines as u64, config.sites.len().min(MAX_VOTERS) as u64);
-        let (trip, terms) = (settings.delay, settings.terms);
+        let (trip, terms) = (settings.trip(), settings.terms);
         let renew_every = terms.renew_every.micros();
         let resend = config.link_timeouts.resend_after.times(2).micros();
         let elections = 2 * config.tick.times(2 * config.pace.election as u64 + voters).micros();

@@ -197,6 +197,9 @@ impl Membership {
     /// can agree on a view without this disk, but only a leader that has applied the view is confirmed, and so grants
     /// leases.
     fn make_room(&mut self, waited: usize) {
+        if mutant::is_on(Mutant::SlowDiskKeepsLeading) {
+            return;
+        }
         if waited >= self.pace.election && self.voters.len() > 1 {
             let term = self.raw.raft.term;
             self.raw.raft.become_follower(term, raft::INVALID_ID);

@@ -123,7 +123,7 @@ impl Node {
         self.adopt_terms(out);
         out.push(NodeOutput::Note(Note::Installed(self.view.clone())));
         self.answer_rules(out);
-        let census = self.table.stop();
+        let census = self.table.stop_in_pieces(self.config.limits.census_piece);
         self.change.open = false;
         let epoch = self.view.epoch;
         self.change.censuses.retain(|_, census| census.epoch >= epoch);
@@ -154,19 +154,33 @@ impl Node {
                 self.reach_out(out);
             }
         } else if !self.view.may_join(&self.me) {
-            // This site took part, perhaps without ever knowing, and does not any more.
-            if self.leaving.is_none() {
-                out.push(NodeOutput::Note(Note::Excluded { epoch, member: self.me.clone() }));
-            }
-            self.in_table(out, |table, lease_clock, out| table.lose_all(lease_clock.now, out));
-            self.trace_site(TraceEvent::Fail, out);
-            // Later than any incarnation that took part: where the disk was lost, others may know a later incarnation
-            // of this site than this one.
-            let last = self.view.last_incarnation(&self.me.site).max(self.me.incarnation);
-            self.me.incarnation = last.next();
-            self.begin_incarnation(out);
-            self.tell_that_it_has_left(out);
+            self.on_left_out(&before, out);
         }
+    }
+
+    /// Reacts to a view that this incarnation of the site does not take part in, and may not join. `before` is the view
+    /// that was installed before it.
+    fn on_left_out(&mut self, before: &View, out: &mut Vec<NodeOutput>) {
+        let last = self.view.last_incarnation(&self.me.site);
+        let believes = mutant::is_on(Mutant::FormerLeaderBelieved);
+        if self.me.incarnation < last && !before.contains(&self.me) && !believes {
+            // The disk was lost, and others know a later incarnation of this site. The view may come from a former
+            // leader, which does not know the last one. So this site does not choose a later incarnation by itself: it
+            // asks to join as it is, and a confirmed leader says which one was the last (`Content::TooOld`).
+            return self.tell_that_it_has_left(out);
+        }
+        // This site took part, perhaps without ever knowing, and does not any more.
+        if self.leaving.is_none() {
+            let (epoch, member) = (self.view.epoch, self.me.clone());
+            out.push(NodeOutput::Note(Note::Excluded { epoch, member }));
+        }
+        self.in_table(out, |table, lease_clock, out| table.lose_all(lease_clock.now, out));
+        self.trace_site(TraceEvent::Fail, out);
+        // Later than the floor, too: no later incarnation of this site took part before this one, or this one would not
+        // have been let in.
+        self.me.incarnation = last.max(self.me.incarnation).next();
+        self.begin_incarnation(out);
+        self.tell_that_it_has_left(out);
     }
 
     /// Begins an incarnation of this site: nothing of the last one is left, and nothing is sent before the incarnation

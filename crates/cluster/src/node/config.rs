@@ -43,8 +43,26 @@ pub struct Config {
     pub max_past: usize,
     /// How this site treats its clients.
     pub table_config: TableConfig,
+    /// Bounds of what this site sends and keeps.
+    pub limits: NodeLimits,
     /// Seed of everything that is random.
     pub seed: u64,
+}
+
+/// Bounds of what a node sends and keeps. Their defaults suit every cluster; the simulation makes them small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeLimits {
+    /// Maximum length of a piece of a census in bytes, as long as it has more than one lock: far below the limit of a
+    /// packet, so that nothing else waits long for it.
+    pub census_piece: usize,
+    /// Maximum number of questions to other sites that wait for replies.
+    pub questions: usize,
+}
+
+impl Default for NodeLimits {
+    fn default() -> Self {
+        NodeLimits { census_piece: 128 << 10, questions: 64 }
+    }
 }
 
 /// The reason why a configuration is rejected.
@@ -112,6 +130,7 @@ impl Config {
                 max_locks: 1_000_000,
                 margin: terms.margin,
             },
+            limits: NodeLimits::default(),
             seed: 0,
         }
     }

@@ -295,6 +295,9 @@ impl Leadership {
         let to_exclude = self.to_exclude(view, now);
         let stays = |member: &Member| self.pending.as_ref().is_none_or(|next| next.contains(member));
         let mut granted = confirmation.renewals;
+        if mutant::is_on(Mutant::GrantedByEarlierRound) {
+            granted.append(&mut self.waiting);
+        }
         granted.retain(|(member, _)| view.contains(member) && stays(member) && !to_exclude.contains(member));
         granted.retain(|(member, _)| self.grants.grant(member, now));
         let outdated = confirmation.outdated.into_iter();

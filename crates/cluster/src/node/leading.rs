@@ -41,7 +41,10 @@ impl Node {
             Content::Join { epoch, reached, address } => {
                 let rival = leadership.on_rival(&from, &view, now);
                 if !view.may_join(&from) {
-                    if !view.contains(&from) {
+                    if mutant::is_on(Mutant::TooOldUnconfirmed) && !view.contains(&from) {
+                        let (incarnation, last) = (from.incarnation, view.last_incarnation(&from.site));
+                        self.send(from.site.clone(), Content::TooOld { incarnation, last }, out);
+                    } else if !view.contains(&from) {
                         leadership.on_outdated(from.clone());
                     }
                 } else if reached.len() <= view.members.len() + MAX_VOTERS {

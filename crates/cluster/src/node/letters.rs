@@ -28,8 +28,7 @@ impl Weigh for LinkPayload {
             LinkPayload::Left(lock) => name(lock),
             LinkPayload::Permits(of) => name(&of.lock),
             LinkPayload::Census(piece) => {
-                let bytes =
-                    piece.holdings.iter().map(|held| 16 + held.lock.len() + 8 * held.slots.len());
+                let bytes = piece.holdings.iter().map(|held| 16 + held.lock.len() + 8 * held.slots.len());
                 FIXED_BYTES + bytes.sum::<usize>()
             }
         }

@@ -53,7 +53,7 @@ use crate::time::Time;
 use crate::view::View;
 use change::ViewChange;
 pub use clients::{ClientAnswer, ClientCall};
-pub use config::{Checked, Config, ConfigError};
+pub use config::{Checked, Config, ConfigError, NodeLimits};
 use detour::Detours;
 use leader::{LeaderTiming, Leadership};
 pub use note::{Departure, Note};
@@ -140,6 +140,19 @@ pub struct Node {
     arrived: u64,
 }
 
+/// Returns the incarnation that begins with a start. A stamp is never that of an earlier start, so that nothing else of
+/// this site has the incarnation that it names, whatever the disk says: the disk may have been lost, or put back from an
+/// old copy that does not know all incarnations. If the host's calendar was set back, the leader knows a later one and
+/// says which (`Content::TooOld`). Only a host that stamps two starts alike needs what the disk says.
+fn first_incarnation(disk: &Disk, stamp: u64) -> Incarnation {
+    let stamp = if mutant::is_on(Mutant::StampIgnored) { 0 } else { stamp };
+    let (stamped, next) = (Incarnation::stamped(stamp), disk.incarnation.next());
+    if next.is_of(stamp) || stamp == 0 || mutant::is_on(Mutant::OldDiskTrusted) {
+        return next.max(stamped);
+    }
+    stamped
+}
+
 /// New rules that a client here asked for.
 #[derive(Clone, Debug)]
 struct RulesWanted {
@@ -166,8 +179,7 @@ impl Node {
             founding.agrees_with(known)?;
         }
         let is_new = disk.founding.is_none();
-        let stamp = if mutant::is_on(Mutant::StampIgnored) { 0 } else { config.start_stamp };
-        let incarnation = disk.incarnation.next().max(Incarnation::stamped(stamp));
+        let incarnation = first_incarnation(&disk, config.start_stamp);
         let me = Member { site: config.site.clone(), incarnation };
         let registration = VoterRegistration::new(&me.site, &founding.voters, &disk, incarnation);
         let mut node = Node {
@@ -319,6 +331,11 @@ impl Node {
     /// Returns the term in which this site leads, if it assumes that it does.
     pub fn leads(&self) -> Option<membership::Term> {
         self.membership.as_ref()?.leads()
+    }
+
+    /// Returns whether this site votes: it is one of the voters, and its disk is registered with enough others.
+    pub fn has_vote(&self) -> bool {
+        self.membership.is_some()
     }
 
     fn lease_clock(&self) -> LeaseClock {

@@ -22,9 +22,6 @@ use crate::table::{Counts, HeldLock, HolderReport, LockEvent, MAX_LISTED, Reques
 use crate::time::{Span, Time};
 use crate::view::View;
 
-/// Maximum number of questions of one site that wait for replies.
-pub(crate) const MAX_QUESTIONS: usize = 64;
-
 /// What the algorithm of a semaphore that no rule names is called in reports: one site hands out the permits.
 const WITHOUT_RULE: &str = "central";
 
@@ -174,7 +171,7 @@ impl Replies {
 impl Node {
     /// Handles a client's call for which all members have to be asked.
     pub(super) fn on_question(&mut self, request: Request, ask: PeerQuestion, out: &mut Vec<NodeOutput>) {
-        if self.questions.waiting.len() >= MAX_QUESTIONS {
+        if self.questions.waiting.len() >= self.config.limits.questions {
             let why = RequestRefusal::TooManyQuestions;
             return out.push(NodeOutput::Answer(ClientAnswer::Lock(LockEvent::Refused { request, why })));
         }

@@ -242,8 +242,30 @@ fn a_site_whose_disk_was_lost_begins_an_incarnation_after_the_one_that_others_kn
     // Its next incarnation would be one that takes part already, with everything that it has promised.
     let known = Member { incarnation: me.incarnation.next(), ..me.clone() };
     let view = View { epoch: Epoch::new(1).unwrap(), members: vec![known.clone()], ..View::default() };
+    lone.sent.clear();
     lone.receive_from("b", Content::View(view));
+    assert_eq!(lone.node.me(), &me, "a later one may have taken part, which a former leader does not know");
+    lone.pass(Span::from_millis(1000));
+    assert!(lone.sent.iter().any(|(_, content)| matches!(content, Content::Join { .. })), "it asks again");
+    lone.receive_from("b", Content::TooOld { incarnation: me.incarnation, last: known.incarnation });
     assert!(lone.node.me().incarnation > known.incarnation, "{:?}", lone.node.me());
+}
+
+#[test]
+fn a_start_begins_with_its_stamp_even_if_the_disk_knows_a_later_incarnation() {
+    let known = Incarnation::stamped(7).next();
+    let begun = |stamp| {
+        let mut disk = Disk::default();
+        disk.apply(&DiskWrite::Incarnation(known));
+        let config =
+            Config { start_stamp: stamp, ..Config::new("a".parse().unwrap(), vec!["b".parse().unwrap()]) };
+        Lone::with(config, disk).node.me().incarnation
+    };
+    assert_eq!(begun(8), Incarnation::stamped(8));
+    // The calendar was set back, or the disk is an old copy; the leader knows.
+    assert_eq!(begun(6), Incarnation::stamped(6));
+    // A host that stamps two starts alike, or none.
+    assert_eq!([begun(7), begun(0)], [known.next(); 2]);
 }
 
 #[test]

@@ -7,10 +7,6 @@ use super::holdings::{Holdings, HoldingsWriter};
 use super::lock::Machines;
 use super::{LockTable, TableAlarm};
 
-/// Maximum length of a piece of a census in bytes: far below the limit of a packet, so that nothing else waits long for
-/// it.
-const PIECE: usize = 128 << 10;
-
 /// What the clients of one member hold, in the pieces in which it is sent, at least one; the same is sent to every
 /// other member.
 pub(crate) type Census = Vec<Holdings>;
@@ -28,20 +24,25 @@ pub struct CensusPiece {
 }
 
 /// Collects a census, and begins a new piece when one has its length.
-#[derive(Default)]
 struct CensusWriter {
     pieces: Census,
     piece: HoldingsWriter,
     bytes: usize,
+    /// The length of a piece in bytes.
+    longest: usize,
 }
 
 impl CensusWriter {
+    fn new(longest: usize) -> Self {
+        CensusWriter { pieces: Census::new(), piece: HoldingsWriter::default(), bytes: 0, longest }
+    }
+
     fn push(&mut self, lock: &str, slots: impl Iterator<Item = Option<u32>>, permits: u32) {
         let length = self.piece.push(lock, slots, Some(permits));
         // A length, for each slot whether it is numbered and a number of 32 bits in groups of 7, and the number of
         // permits.
         self.bytes += lock.len() + 9 + 6 * length;
-        if self.bytes > PIECE {
+        if self.bytes > self.longest {
             self.end_piece();
         }
     }
@@ -60,8 +61,15 @@ impl CensusWriter {
 }
 
 impl LockTable {
-    /// Ends the view: stops all machines and returns what clients of this site hold. The clients keep it.
+    /// Ends the view, with a census in one piece.
+    #[cfg(test)]
     pub(crate) fn stop(&mut self) -> Census {
+        self.stop_in_pieces(usize::MAX)
+    }
+
+    /// Ends the view: stops all machines and returns what clients of this site hold, in pieces of about `longest` bytes. The
+    /// clients keep it.
+    pub(crate) fn stop_in_pieces(&mut self, longest: usize) -> Census {
         self.local_view = None;
         self.tally.views_installed += 1;
         self.draining.clear();
@@ -74,7 +82,7 @@ impl LockTable {
         self.unsought.clear();
         self.room.on_view_ended();
         self.alarms.retain(|(_, alarm)| !matches!(alarm, TableAlarm::Timer(..)));
-        let (unsought, mut census) = (&mut self.unsought, CensusWriter::default());
+        let (unsought, mut census) = (&mut self.unsought, CensusWriter::new(longest));
         self.locks.retain(|key, lock| {
             lock.machines = Machines::Stopped;
             if lock.clients.holds.is_empty() && lock.clients.waiters.is_empty() {

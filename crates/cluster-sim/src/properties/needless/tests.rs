@@ -54,7 +54,8 @@ fn cluster(seed: u64, load: Load, faults: Vec<(u64, ClusterFault)>) -> SeedSetti
         mixed_terms: false,
         max_log_entries: 64,
         max_past: 9,
-        set_back: false,
+        calendar: crate::environment::Calendar::Advances,
+        environment: crate::environment::Environment::default(),
         ..drawn
     }
 }

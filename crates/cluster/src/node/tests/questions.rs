@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::names::ClientLabel;
-use crate::node::questions::MAX_QUESTIONS;
+use crate::node::NodeLimits;
 use crate::table::MAX_LISTED;
 use crate::table::{LossReason, RequestRefusal};
 
@@ -108,8 +108,8 @@ fn replies_to_other_questions_in_other_names_or_without_bounds_do_not_count() {
 
 #[test]
 fn only_so_many_questions_wait_and_one_more_is_refused() {
-    let mut lone = beside_b();
-    for number in 0..MAX_QUESTIONS as u64 {
+    let (mut lone, most) = (beside_b(), NodeLimits::default().questions);
+    for number in 0..most as u64 {
         lone.input(Input::Call(ClientCall::Query { request: Request(number), lock: jobs() }));
     }
     assert_eq!(lone.answers, []);
@@ -122,7 +122,7 @@ fn only_so_many_questions_wait_and_one_more_is_refused() {
         })]
     ));
     lone.pass(Span::from_millis(1000));
-    assert_eq!(lone.answers.len(), 1 + MAX_QUESTIONS);
+    assert_eq!(lone.answers.len(), 1 + most);
 }
 
 #[test]
