@@ -45,8 +45,8 @@ impl World {
             }
             Note::OtherTerms { .. } => self.coverage.record(Occurrence::OtherTerms),
             Note::TooOld(_) => self.coverage.record(Occurrence::TooOld),
-            Note::LeadershipLost(term) => self.needless.on_leadership_lost(term),
-            Note::LeaseEnded(_)
+            Note::LeadershipLost(_)
+            | Note::LeaseEnded(_)
             | Note::LeaseRegained { .. }
             | Note::QuorumLost(_)
             | Note::QuorumRegained
