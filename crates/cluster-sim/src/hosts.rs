@@ -61,6 +61,9 @@ impl World {
         }
         let Some(node) = &self.machines[machine].node else { return Ok(()) };
         self.leases.on_lease(node.me(), machine, node.lease().end());
+        if node.leads().is_none() {
+            self.needless.on_follows(machine);
+        }
         let survived = self.needless.on_lease(machine, node.lease().end(), self.now);
         if let Some(survived) = survived.filter(|_| node.table().holds_anything()) {
             self.coverage.record(survived);

@@ -53,10 +53,7 @@ impl World {
             Note::TooOld(_) => self.coverage.record(Occurrence::TooOld),
             Note::Detour { .. } => self.coverage.record(Occurrence::Detour),
             Note::DetourEnded { .. } => self.coverage.record(Occurrence::DetourEnded),
-            Note::LeadershipLost(term) => {
-                self.count_step_down(machine);
-                self.needless.on_leadership_lost(term);
-            }
+            Note::LeadershipLost(_) => self.count_step_down(machine),
             Note::LeaseEnded(_)
             | Note::LeaseRegained { .. }
             | Note::QuorumLost(_)

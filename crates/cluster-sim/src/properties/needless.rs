@@ -189,6 +189,7 @@ impl Needless {
 
     pub(crate) fn on_crashed(&mut self, machine: usize) {
         (self.sites[machine].runs, self.sites[machine].lease) = (false, None);
+        self.on_follows(machine);
     }
 
     /// Records that the connection between two sites has broken, or that there is one again.
@@ -209,8 +210,9 @@ impl Needless {
         }
     }
 
-    pub(crate) fn on_leadership_lost(&mut self, term: Term) {
-        self.leader.take_if(|(last, ..)| *last == term);
+    /// Records that a site does not lead: also one that leaves or has crashed does not say so.
+    pub(crate) fn on_follows(&mut self, machine: usize) {
+        self.leader.take_if(|(_, leader, _)| *leader == machine);
     }
 
     /// Records the lease of a site that holds locks. Returns what it survived, if that was longer than a renewal.

@@ -172,3 +172,8 @@ fn of_two_sites_that_cannot_reach_each_other_one_goes_also_if_their_clocks_are_m
     let options = RunOptions { faults: Some(1), ..RunOptions::default() };
     assert_eq!(crate::run(3_002_743, &options).violation, None);
 }
+
+#[test]
+fn a_leader_that_has_been_restarted_does_not_lead_any_more() {
+    assert_eq!(crate::run(3_002_986, &RunOptions::default()).violation, None);
+}
