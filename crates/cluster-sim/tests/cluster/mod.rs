@@ -32,8 +32,10 @@ pub(crate) struct Cluster {
     tamper: Option<Tamper>,
     /// The ways, from sender to receiver, on which packets are lost.
     pub(crate) cuts: BTreeSet<(usize, usize)>,
-    /// The ways on which packets are kept back, and these packets.
-    slow: BTreeMap<(usize, usize), Vec<Packet>>,
+    /// The sites, sender and receiver, between which all packets are lost, also those that others carry.
+    parted: BTreeSet<(usize, usize)>,
+    /// The sites, sender and receiver, between which packets are kept back, and these packets with who sent or carried them.
+    slow: BTreeMap<(usize, usize), Vec<(usize, Packet)>>,
     /// Number of packets that a site was asked to carry for another.
     pub(crate) carried: u64,
     /// The nodes that have left: their processes end at once.
@@ -103,6 +105,7 @@ impl Cluster {
             last: 0,
             tamper: None,
             cuts: BTreeSet::new(),
+            parted: BTreeSet::new(),
             slow: BTreeMap::new(),
             carried: 0,
             gone: BTreeSet::new(),
@@ -137,16 +140,16 @@ impl Cluster {
         self.perform(at, &mut out);
     }
 
-    /// Loses all packets between two sites, both ways, from now on.
+    /// Loses all packets between two sites, both ways, from now on, also those that others carry.
     #[allow(dead_code, reason = "benchmarks do not use it")]
     pub(crate) fn cut(&mut self, a: usize, b: usize) {
-        self.cuts.extend([(a, b), (b, a)]);
+        self.parted.extend([(a, b), (b, a)]);
     }
 
     /// Ends what [`cut`](Cluster::cut) began. The sites are not told: their connection has not broken.
     #[allow(dead_code, reason = "benchmarks do not use it")]
     pub(crate) fn mend(&mut self, a: usize, b: usize) {
-        self.cuts.retain(|way| ![(a, b), (b, a)].contains(way));
+        self.parted.retain(|way| ![(a, b), (b, a)].contains(way));
     }
 
     /// The same with a new connection.
@@ -166,8 +169,8 @@ impl Cluster {
     /// Lets the packets arrive that were kept back.
     #[allow(dead_code, reason = "benchmarks do not use it")]
     pub(crate) fn let_go(&mut self, from: usize, to: usize) {
-        for packet in self.slow.remove(&(from, to)).unwrap_or_default() {
-            self.input(to, Input::Packet { from: name(from), packet });
+        for (neighbour, packet) in self.slow.remove(&(from, to)).unwrap_or_default() {
+            self.input(to, Input::Packet { from: name(neighbour), packet });
         }
     }
 
@@ -219,18 +222,28 @@ impl Cluster {
         self.now
     }
 
+    /// Returns the number of a site.
+    fn at(&self, site: &SiteName) -> Option<usize> {
+        (0..self.nodes.len()).find(|&at| name(at) == *site)
+    }
+
     /// Delivers all packets that have arrived.
     pub(crate) fn settle(&mut self) {
         while self.wire.front().is_some_and(|(at, ..)| *at <= self.now)
             && let Some((_, from, to, packet)) = self.wire.pop_front()
         {
-            let to = (0..self.nodes.len()).find(|&at| name(at) == to).expect("a site of the cluster");
+            // A site that lies can make others send to names that nobody has.
+            let Some(to) = self.at(&to) else { continue };
             self.carried += u64::from(matches!(packet.route, Route::To(_)));
-            if self.cuts.contains(&(from, to)) {
+            let origin = match &packet.route {
+                Route::From(site) => self.at(site).unwrap_or(from),
+                Route::Direct | Route::To(_) => from,
+            };
+            if self.cuts.contains(&(from, to)) || self.parted.contains(&(origin, to)) {
                 continue;
             }
-            if let Some(kept) = self.slow.get_mut(&(from, to)) {
-                kept.push(packet);
+            if let Some(kept) = self.slow.get_mut(&(origin, to)) {
+                kept.push((from, packet));
                 continue;
             }
             let arriving = match &mut self.tamper {

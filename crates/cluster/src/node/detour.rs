@@ -25,9 +25,10 @@
 //! **Trust.** Only voters carry, and only their packets are believed to come from another site. A voter can already
 //! decide on every view as the leader, so this gives it no power that it did not have.
 //!
-//! **Bounds.** A carrier keeps nothing: it passes a packet on as soon as it comes, directly and once, if the sender or
-//! the receiver is a member or votes. A packet is carried by one site only, so that none goes in circles. At most
-//! [`MAX_SUSPECTS`] peers are suspected at a time.
+//! **Bounds.** A carrier keeps no packet: it passes each on as soon as it comes, directly and once, to a member or a voter, or
+//! from one of them to a site that has asked for the same lately because it wants to join. A packet is carried by one
+//! site only, so that none goes in circles. At most [`MAX_SUSPECTS`] peers are suspected at a time, and as many visitors
+//! are remembered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,8 +59,11 @@ pub(super) struct Detours {
     suspects: BTreeMap<SiteName, Suspect>,
     /// Sites whose program is too old to carry packets, or to receive carried ones.
     too_old: BTreeSet<SiteName>,
-    /// Since when requests to the leader have gone without an answer.
-    unanswered_since: Option<Time>,
+    /// Sites that are neither members nor voters and have asked this site lately to carry a packet, and when: those that ask
+    /// to join. Only to them are packets carried back.
+    visitors: BTreeMap<SiteName, Time>,
+    /// The leader that was asked, and since when it has not answered.
+    unanswered: Option<(SiteName, Time)>,
     /// Since when this site, which asks to join, has waited for answers of the members of this view.
     pinged_since: Option<Time>,
 }
@@ -137,13 +141,15 @@ impl Detours {
     }
 
     /// Notes a request to the leader. Its answer is waited for from the first one on that was not answered.
-    pub(super) fn on_leader_asked(&mut self, now: Time) {
-        self.unanswered_since.get_or_insert(now);
+    fn on_leader_asked(&mut self, leader: &SiteName, now: Time) {
+        if self.unanswered.as_ref().is_none_or(|(asked, _)| asked != leader) {
+            self.unanswered = Some((leader.clone(), now));
+        }
     }
 
-    /// Notes an answer of the leader, or that it is not the one that was asked.
-    pub(super) fn on_leader_answered(&mut self) {
-        self.unanswered_since = None;
+    /// Notes an answer of a site, which may be the leader.
+    pub(super) fn on_answered(&mut self, from: &SiteName) {
+        self.unanswered.take_if(|(asked, _)| asked == from);
     }
 
     /// Notes that this site, which asks to join, has pinged the members of its view.
@@ -156,6 +162,15 @@ impl Detours {
         self.pinged_since = None;
     }
 
+    /// Notes a site that asks to carry a packet and is not known.
+    fn on_visitor(&mut self, site: &SiteName, now: Time) {
+        if self.visitors.len() == MAX_SUSPECTS && !self.visitors.contains_key(site) {
+            let oldest = self.visitors.iter().min_by_key(|(_, at)| **at).map(|(site, _)| site.clone());
+            oldest.and_then(|oldest| self.visitors.remove(&oldest));
+        }
+        self.visitors.insert(site.clone(), now);
+    }
+
     /// Returns the suspect of this name, a new one if there is room.
     fn suspect(&mut self, site: &SiteName) -> Option<&mut Suspect> {
         let is_allowed = self.suspects.len() < MAX_SUSPECTS || self.suspects.contains_key(site);
@@ -164,6 +179,14 @@ impl Detours {
 }
 
 impl Node {
+    /// Notes a request to a site, which is waited for if this is the leader as far as this site knows. (Where the leader does
+    /// not answer, others are asked who leads.)
+    pub(super) fn on_asked(&mut self, site: &SiteName) {
+        if self.assumed_leader() == Some(site) {
+            self.detours.on_leader_asked(site, self.now);
+        }
+    }
+
     /// Sends a packet through a carrier.
     pub(super) fn send_carried(
         &self,
@@ -185,7 +208,12 @@ impl Node {
             return Node::misbehaved(from, "asks this site to carry a packet to one of the two", out);
         }
         let is_known = |site: &SiteName| self.view.member(site).is_some() || self.votes(site);
-        if (is_known(&from) || is_known(&to)) && !self.detours.too_old.contains(&to) && self.may_send {
+        let (from_known, to_known) = (is_known(&from), is_known(&to));
+        if !from_known {
+            self.detours.on_visitor(&from, self.now);
+        }
+        let is_allowed = to_known || from_known && self.detours.visitors.contains_key(&to);
+        if is_allowed && !self.detours.too_old.contains(&to) && self.may_send {
             let packet = Packet { route: Route::From(from), ..packet };
             out.push(NodeOutput::Send { to, packet });
         }
@@ -308,9 +336,8 @@ impl Node {
         let mut stalled: BTreeSet<SiteName> = self.links.stalled(self.now, MIN_PATIENCE).cloned().collect();
         let patience = self.links.slowest_round_trip().unwrap_or_default().times(2).max(MIN_PATIENCE);
         let is_long = |since: &Time| self.now.since(*since) > patience;
-        if self.detours.unanswered_since.as_ref().is_some_and(is_long) {
-            stalled.extend(self.assumed_leader().cloned());
-        }
+        let leader = self.detours.unanswered.as_ref().filter(|(_, since)| is_long(since));
+        stalled.extend(leader.map(|(leader, _)| leader.clone()));
         if !self.view.contains(&self.me) && self.detours.pinged_since.as_ref().is_some_and(is_long) {
             let silent = self.view.members.iter().filter(|member| !self.answered_at.contains_key(*member));
             stalled.extend(silent.map(|member| member.site.clone()));

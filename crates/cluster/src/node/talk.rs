@@ -24,7 +24,7 @@ impl Node {
         self.asked = self.ask_whom().filter(|_| is_member || self.leaving.is_none());
         let Some(leader) = self.asked.clone() else { return };
         self.unanswered = self.unanswered.saturating_add(1);
-        self.detours.on_leader_asked(self.now);
+        self.on_asked(&leader);
         self.send_rules(&leader, out);
         let epoch = self.view.epoch;
         if self.leaving.is_some() {
@@ -196,7 +196,7 @@ impl Node {
     fn on_answered(&mut self, from: &SiteName) {
         if self.assumed_leader() == Some(from) {
             self.unanswered = 0;
-            self.detours.on_leader_answered();
+            self.detours.on_answered(from);
         }
     }
 
@@ -206,7 +206,7 @@ impl Node {
         if !self.votes(&from) || leader.as_ref().is_some_and(|leader| !self.votes(leader)) {
             return Node::misbehaved(from, "a hint from or to a site that does not vote", out);
         }
-        self.detours.on_leader_answered();
+        self.detours.on_answered(&from);
         self.leader_hint.take_if(|hint| *hint == from);
         let Some(leader) = leader.filter(|leader| *leader != self.me.site) else { return };
         let news = self.unanswered >= MAX_UNANSWERED || self.leader_hint.as_ref() != Some(&leader);
