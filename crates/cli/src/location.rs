@@ -12,8 +12,10 @@
 mod client_file;
 mod found;
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -229,9 +231,13 @@ fn unnamed() -> Result<(NamedNode, FoundBy), PlaceError> {
         return Ok((NamedNode::Socket(places::machine_socket()), FoundBy::Machine(because)));
     }
     let mut found = places::user_nodes()?;
-    // It may have been started with another environment, such as cron's.
-    let private = embedded::running().map(UserNodes::One).filter(|private| !found.contains(private));
-    found.extend(private);
+    // It may have been started where this process cannot see its runtime directory.
+    found.extend(embedded::running().map(UserNodes::One));
+    // A link leads to the same node as its socket does.
+    let mut seen = BTreeSet::new();
+    found.retain(|node| {
+        node.socket().is_none_or(|path| seen.insert(fs::canonicalize(path).unwrap_or_else(|_| path.clone())))
+    });
     match found.as_slice() {
         [] => {
             let searched = places::client_files().chain([places::machine_socket()]);

@@ -120,6 +120,81 @@ fn a_job_of_cron_finds_the_node_of_the_user_s_login() {
     assert!(!user.file("state").exists(), "no other was started");
 }
 
+/// Returns `meshlock run` with the directories of this environment instead of those of the login; `None` leaves a variable unset.
+fn run_in(user: &User, directories: [Option<&str>; 2], arguments: &[&str]) -> Command {
+    let mut command = user.meshlock_run(arguments);
+    for (variable, dir) in ["XDG_RUNTIME_DIR", "XDG_STATE_HOME"].into_iter().zip(directories) {
+        command.env_remove(variable);
+        if let Some(dir) = dir {
+            DirBuilder::new().recursive(true).mode(0o700).create(user.file(dir)).unwrap();
+            command.env(variable, user.file(dir));
+        }
+    }
+    command.env_remove("HOME");
+    command
+}
+
+#[test]
+fn a_command_with_other_directories_uses_the_private_node_that_runs() {
+    let place = |dirs: [Option<&'static str>; 2]| dirs;
+    for (first, second) in [
+        (place([None, Some("state")]), place([Some("other"), Some("other")])),
+        (place([Some("runtime"), Some("state")]), place([Some("other"), Some("other")])),
+        (place([Some("runtime"), Some("state")]), place([None, Some("other")])),
+        (place([Some("runtime"), Some("state")]), place([Some("runtime"), Some("other")])),
+        (place([Some("runtime"), Some("state")]), place([Some("runtime"), None])),
+        (place([Some("runtime"), Some("state")]), place([None, None])),
+    ] {
+        let user = User::new();
+        let mut holder =
+            Running::start(run_in(&user, first, &["x", "--", "sh", "-c", "echo in; read _; exit 5"]));
+        assert_eq!(holder.line(), "in");
+        let output = run_in(&user, second, &["x", "-v", "--try", "--", "echo", "entered"]).output_in_time();
+        let error = said(&output);
+        assert_eq!(
+            (output.status.code(), output.stdout.len()),
+            (Some(75), 0),
+            "{first:?} {second:?}: {error}"
+        );
+        assert!(error.contains("embedded.sock: a private node"), "{second:?}: {error}");
+        assert!(!user.file("other/meshlock").exists(), "{second:?}: no other node was started");
+        let output = run_in(&user, second, &["y", "--", "true"]).output_in_time();
+        assert_eq!(output.status.code(), Some(0), "{second:?}: {}", said(&output));
+        holder.go_on();
+        assert_eq!(holder.code(), Some(5));
+    }
+}
+
+#[test]
+fn commands_with_different_directories_that_start_at_once_use_one_node() {
+    let user = User::new();
+    let names: Vec<String> = (0..6).map(|number| format!("place-{number}")).collect();
+    let script = "mkdir inside && rmdir inside";
+    let commands: Vec<Running> = names
+        .iter()
+        .map(|name| Running::start(run_in(&user, [Some(name), Some(name)], &["x", "--", "sh", "-c", script])))
+        .collect();
+    for mut command in commands {
+        assert_eq!(command.code(), Some(0), "two were inside at once, or one could not start");
+    }
+    let started = names.iter().filter(|name| user.file(&format!("{name}/meshlock/embedded")).exists());
+    assert_eq!(started.count(), 1, "one of them started the node, and the others used it");
+}
+
+#[test]
+fn a_command_with_other_directories_continues_the_state_of_a_node_that_was_killed() {
+    let user = User::new();
+    let mut holder = user.start(&["x"], "echo in; read _");
+    assert_eq!(holder.line(), "in");
+    crate::user::send(user.node(), rustix::process::Signal::KILL);
+    // The node that it starts waits until the command has been ended, as the state of the first one says.
+    let other = [Some("other"), Some("other")];
+    let output = run_in(&user, other, &["x", "--", "echo", "entered"]).output_in_time();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(!user.file("other/meshlock/embedded").exists(), "the state of the first is continued");
+    assert_eq!(holder.code(), Some(76));
+}
+
 #[test]
 fn without_a_place_for_its_state_a_command_says_what_to_set() {
     let user = User::new();
