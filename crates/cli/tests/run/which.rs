@@ -211,6 +211,62 @@ fn without_a_place_for_its_state_a_command_says_what_to_set() {
     assert!(said(&output).contains(expected) && !said(&output).contains("--data"), "{}", said(&output));
 }
 
+/// Runs `meshlock run x` with the flags or variables `inner` below `meshlock run x` with the flags `outer`.
+fn nested(user: &User, outer: &str, inner: &str) -> (Option<i32>, String) {
+    let output = user.run(&["x", "--socket", outer], &format!("{inner} run x --try -- echo entered"));
+    (output.status.code(), said(&output) + &String::from_utf8_lossy(&output.stdout))
+}
+
+#[test]
+fn a_nested_command_recognises_the_node_however_it_is_named() {
+    let user = User::new();
+    let _node = node(&user, "a", "c/s1.sock", &[]);
+    std::os::unix::fs::symlink("c/s1.sock", user.file("link.sock")).unwrap();
+    let socket = user.file("c/s1.sock").display().to_string();
+    for (outer, inner) in [
+        ("c/s1.sock", format!("MESHLOCK_SOCKET={socket} {MESHLOCK}")),
+        ("c/s1.sock", format!("MESHLOCK_SOCKET=./c/s1.sock {MESHLOCK}")),
+        ("c/s1.sock", format!("cd c && MESHLOCK_SOCKET=s1.sock {MESHLOCK}")),
+        (&socket, format!("MESHLOCK_SOCKET=link.sock {MESHLOCK}")),
+    ] {
+        let (code, said) = nested(&user, outer, &inner);
+        assert!(
+            code == Some(64) && said.contains("already runs under the lock 'x'"),
+            "{inner}: {code:?} {said}"
+        );
+    }
+}
+
+#[test]
+fn a_nested_command_recognises_another_site_of_the_cluster() {
+    let user = User::new();
+    let mut command = user.command(MESHLOCK);
+    command.args(["up", "-n", "3", "--plain", "--dir", "up"]);
+    let mut up = Running::start(command);
+    while !up.line().contains("Ctrl-C ends all") {}
+    let (code, said) = nested(&user, "up/site-1.sock", &format!("MESHLOCK_SOCKET=up/site-2.sock {MESHLOCK}"));
+    assert!(code == Some(64) && said.contains("already runs under the lock 'x'"), "{code:?} {said}");
+    // Other commands of the user find it, too, with another runtime directory.
+    let output = run_in(&user, [Some("other"), Some("other")], &["y", "-v", "--", "true"]).output_in_time();
+    assert_eq!(output.status.code(), Some(0), "{}", self::said(&output));
+    assert!(
+        self::said(&output).contains("the first of the 3 nodes of `meshlock up`"),
+        "{}",
+        self::said(&output)
+    );
+}
+
+#[test]
+fn nodes_whose_sockets_are_written_in_the_same_way_have_different_locks() {
+    let user = User::new();
+    let _nodes = ["a", "b"].map(|name| node(&user, name, &format!("n{name}/n.sock"), &[]));
+    let mut command = user.meshlock_run(&["x", "--socket", "n.sock", "--", "sh", "-c"]);
+    let script = format!("cd ../nb && {MESHLOCK} run x --socket n.sock --try -- echo entered");
+    let output = command.current_dir(user.file("na")).arg(script).output_in_time();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "entered\n", "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0));
+}
+
 /// Runs a command as another user, who cannot read the directory of the tests' user.
 fn as_other(user: &User, lock: &str) -> Output {
     let mut command = user.meshlock_run(&[lock, "--try", "--", "true"]);

@@ -31,11 +31,11 @@ use super::control::{Control, FromSupervisor, StartOrder};
 use super::events::{BlockedSignals, block_signals};
 use super::{code_of_signal, start, tell};
 
-/// Name of the hidden command. Its arguments are the node, the lock and CMD. It is started for every `meshlock run`, and must be fast.
+/// Name of the hidden command. Its arguments are the place and the identity of the node, the lock and CMD. It is started for every `meshlock run`, and must be fast.
 pub(crate) const NAME: &str = "supervise-held";
 
 /// Number of arguments before CMD.
-const BEFORE_COMMAND: usize = 2;
+const BEFORE_COMMAND: usize = 3;
 
 /// Smallest number for the descriptor that CMD inherits. Scripts use small descriptors themselves (`exec 3<file`).
 const MIN_DESCRIPTOR: i32 = 100;

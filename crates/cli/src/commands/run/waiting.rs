@@ -14,7 +14,8 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use super::child::WaitingSupervisor;
 use super::events::{EventSource, WakeReason};
-use super::{label, nesting, tell};
+use super::nesting::KnownNode;
+use super::{label, tell};
 use crate::embedded;
 use crate::location::{self, FoundBy, NodeFlags, NodeLocation};
 use meshlock_wire::clients::ToNode;
@@ -25,8 +26,6 @@ use meshlock_wire::clients::RefusalKind;
 /// After this time, a user at a terminal is told who holds the lock.
 const TELL_AFTER: Span = Span::from_millis(1000);
 
-/// What nested commands are told of the embedded node.
-const EMBEDDED: &str = "embedded";
 /// How long the node may take to say who has the lock that was not granted.
 const NAME_WITHIN: Duration = Duration::from_secs(2);
 
@@ -70,7 +69,7 @@ pub(super) enum Waited {
 }
 
 impl RunRequest {
-    /// Finds the node, or starts the embedded one, starts the supervisor of CMD, and connects.
+    /// Finds the node, or starts the embedded one, connects, and starts the supervisor of CMD.
     pub(super) fn new(
         lock: LockName,
         wait: Wait,
@@ -84,15 +83,14 @@ impl RunRequest {
             Err(error) if location::is_none(&error) => None,
             Err(error) => return Err(error),
         };
-        let at = location.as_ref().map_or_else(|| EMBEDDED.to_owned(), ToString::to_string);
-        nesting::refuse_own_lock(&at, &lock, permits)?;
-        // Started first: it takes as long as asking the node, and the node must know it before it grants the lock.
-        let supervisor = WaitingSupervisor::start(&at, &lock, command)?;
-        let (who, connection) = (label(&command[0]), None);
-        let mut request =
-            RunRequest { lock, wait, permits, who, location, connection, supervisor, since: now() };
-        request.connection = Some(request.connect()?);
-        Ok(request)
+        let (who, since) = (label(&command[0]), now());
+        let mut connection = connect(location.as_ref(), &who)?;
+        let known = KnownNode::ask(&mut connection, location.as_ref());
+        known.refuse_own_lock(&lock, permits)?;
+        // The node must know it before it grants the lock.
+        let supervisor = WaitingSupervisor::start(known.words(), &lock, command)?;
+        let connection = Some(connection);
+        Ok(RunRequest { lock, wait, permits, who, location, connection, supervisor, since })
     }
 
     /// Returns which node is used, and why.
@@ -101,13 +99,6 @@ impl RunRequest {
         match &self.location {
             Some(location) => format!("uses the node at {location}: {}", location.found_by),
             None => format!("uses the node at {}: {}", embedded.unwrap_or_default(), FoundBy::Embedded),
-        }
-    }
-
-    fn connect(&self) -> anyhow::Result<Connection> {
-        match &self.location {
-            Some(location) => location.connect_for_children(&self.who),
-            None => embedded::connect(&self.who),
         }
     }
 
@@ -121,7 +112,7 @@ impl RunRequest {
         loop {
             let connection = match self.connection.take() {
                 Some(connection) => connection,
-                None => self.connect()?,
+                None => connect(self.location.as_ref(), &self.who)?,
             };
             match self.wait_at(connection, events) {
                 Ok(Some(waited)) => return Ok(waited),
@@ -181,6 +172,14 @@ impl RunRequest {
             }
             Wait::Try | Wait::Forever => format!("someone else has the lock '{}'{holder}", self.lock),
         }
+    }
+}
+
+/// Connects to the node at this place; `None` is the embedded node, which is started if it does not run.
+fn connect(location: Option<&NodeLocation>, who: &ClientLabel) -> anyhow::Result<Connection> {
+    match location {
+        Some(location) => location.connect_for_children(who),
+        None => embedded::connect(who),
     }
 }
 
