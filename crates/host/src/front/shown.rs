@@ -2,14 +2,12 @@
 //!
 //! The label of a client of the node is made of what the client has proved and of what it calls itself. That of a session of etcd's or
 //! Consul's API also has the numbers from which other sites build the answers of these APIs: `consul session 4d 0 of oncall: deploy.sh`.
-//! They are of no use to people, who may use a session when they know its number, may not see it merely because they watch a lock; and
-//! the value, which the client has chosen, must not look as if it were proved. So every answer shows such a holder as it shows the
-//! others: `oncall (label "deploy.sh")`.
+//! Who knows the number of a session can use it as far as its rights go, so not everybody who may watch a lock is told; and the value, which
+//! the client has chosen, must not look as if it were proved. So every answer shows such a holder as it shows the others:
+//! `oncall (label "deploy.sh")`. etcd's and Consul's own answers have the numbers, as their clients expect.
 
 use meshlock_cluster::names::ClientLabel;
-use meshlock_cluster::node::{LockQueue, Overview};
-
-use super::BrokenLock;
+use meshlock_cluster::node::{LockQueue, TraceEvent, TraceLine};
 
 /// How the labels of sessions begin, and what is shown of a session that has no value.
 const SESSIONS: [(&str, &str); 5] = [
@@ -50,12 +48,16 @@ pub(super) fn show_queue(queue: &mut LockQueue) {
     }
 }
 
-pub(super) fn show_overview(overview: &mut Overview) {
-    overview.held.iter_mut().for_each(|held| show(&mut held.holder.label));
-}
-
-pub(super) fn show_broken(broken: &mut BrokenLock) {
-    broken.cut_off.iter_mut().for_each(|cut_off| show(&mut cut_off.label));
+/// Shows the labels in a line of a trace.
+pub(crate) fn show_line(mut line: TraceLine) -> TraceLine {
+    match &mut line.event {
+        TraceEvent::Waits { who, .. }
+        | TraceEvent::Holds { who, .. }
+        | TraceEvent::Request { who, .. }
+        | TraceEvent::Enter { who, .. } => show(who),
+        _ => {}
+    }
+    line
 }
 
 #[cfg(test)]
@@ -76,7 +78,10 @@ mod tests {
             ("etcd key of 4d of local: h", "local (label \"h\")"),
             ("etcd lease 4d: h of root", "a client (label \"h of root\")"),
             ("consul session 4d 0: h", "a client (label \"h\")"),
-            ("uid:1000 (label \"consul session 4d 0 of x\")", "uid:1000 (label \"consul session 4d 0 of x\")"),
+            (
+                "uid:1000 (label \"consul session 4d 0 of x\")",
+                "uid:1000 (label \"consul session 4d 0 of x\")",
+            ),
         ] {
             assert_eq!(shown(&label.parse().unwrap()).as_str(), expected, "{label}");
         }
