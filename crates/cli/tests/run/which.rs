@@ -300,6 +300,25 @@ fn the_machine_s_node_serves_other_users_as_far_as_the_rules_go() {
     let output = as_other(&user, "others");
     assert_eq!(output.status.code(), Some(64), "{}", said(&output));
     assert!(said(&output).contains("'uid:4321' may not acquire 'others'"), "{}", said(&output));
+    // What the node cannot do for a user whose processes it cannot end is told once, and only to those who want to know.
+    let as_other = |arguments: &[&str], user_id: u32| {
+        let mut command = user.meshlock_run(arguments);
+        for variable in ["XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "HOME"] {
+            command.env_remove(variable);
+        }
+        command.current_dir("/").uid(user_id).gid(user_id).output_in_time()
+    };
+    let output = as_other(&["jobs", "--", "sleep", "0.3"], OTHER_USER);
+    assert_eq!((output.status.code(), said(&output)), (Some(0), String::new()));
+    let output = as_other(&["jobs", "-v", "--", "sleep", "0.3"], OTHER_USER);
+    assert!(
+        said(&output).lines().count() <= 2 && !said(&output).contains("names its processes"),
+        "{}",
+        said(&output)
+    );
+    let output = as_other(&["jobs", "--try", "--", "true"], OTHER_USER + 1);
+    assert_eq!(output.status.code(), Some(64), "{}", said(&output));
+    assert!(said(&output).contains("'uid:4322' may not acquire: no [[access]] rule"), "{}", said(&output));
 }
 
 #[test]
@@ -307,7 +326,7 @@ fn a_lock_name_of_another_has_no_effect_on_the_terminal() {
     let user = User::new();
     let _node = node(&user, "own", "runtime/meshlock/own.sock", &[]);
     fs::set_permissions(user.file("runtime/meshlock"), fs::Permissions::from_mode(0o700)).unwrap();
-    let hostile = "\u{1b}[2J\u{202e}evil\n";
+    let hostile = "\u{1b}[J\u{202e}\u{61c}e\n";
     let mut holder = user.start(&[hostile], "echo in; read _");
     assert_eq!(holder.line(), "in");
     for arguments in [
@@ -324,10 +343,15 @@ fn a_lock_name_of_another_has_no_effect_on_the_terminal() {
         let output = user.command(MESHLOCK).args(arguments).output_in_time();
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8(text).unwrap();
-        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{arguments:?}: {text:?}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{61c}']), "{arguments:?}: {text:?}");
         assert!(
-            text.contains(r"\u{1b}[2J\u{202e}evil\n") || text.contains(r"\u001b[2J\u202eevil\n"),
+            text.contains(r"\u{1b}[J\u{202e}\u{61c}e\n") || text.contains(r"\u001b[J\u202e\u061ce\n"),
             "{arguments:?}: {text:?}"
         );
     }
+    // A usage error repeats the argument, which keeps its line ends.
+    let output = user.command(MESHLOCK).arg(hostile).output_in_time();
+    assert_eq!(output.status.code(), Some(64));
+    assert!(said(&output).contains(r"\u{202e}\u{61c}e"), "{:?}", said(&output));
+    assert!(!said(&output).contains(['\u{1b}', '\u{202e}', '\u{61c}']), "{:?}", said(&output));
 }

@@ -18,6 +18,7 @@ use super::nesting::KnownNode;
 use super::{label, tell};
 use crate::embedded;
 use crate::location::{self, FoundBy, NodeFlags, NodeLocation};
+use crate::output::UsageError;
 use meshlock_wire::clients::ToNode;
 
 use meshlock_client::{Connection, ConnectionError, NotGranted, PolledRequest, RequestState};
@@ -177,10 +178,17 @@ impl RunRequest {
 
 /// Connects to the node at this place; `None` is the embedded node, which is started if it does not run.
 fn connect(location: Option<&NodeLocation>, who: &ClientLabel) -> anyhow::Result<Connection> {
-    match location {
+    let connected = match location {
         Some(location) => location.connect_for_children(who),
         None => embedded::connect(who),
-    }
+    };
+    connected.map_err(|error| match error.downcast_ref() {
+        // The same exit code as for a client that may acquire other locks, but not this one.
+        Some(ConnectionError::Refused { kind: RefusalKind::Denied, .. }) => {
+            UsageError::new(error.to_string()).into()
+        }
+        _ => error,
+    })
 }
 
 /// Describes the client that has held the lock longest; `None` if nobody holds it any more.
