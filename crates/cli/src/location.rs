@@ -27,7 +27,7 @@ use meshlock_tls::{Bearer, Files, Identity, Security};
 
 use crate::commands::run::keeper;
 use crate::embedded;
-use crate::output::UsageError;
+use crate::output::{Printable, UsageError};
 use crate::settings::places::{self, PlaceError, UserNodes};
 use client_file::ClientFile;
 pub(crate) use found::FoundBy;
@@ -48,7 +48,7 @@ pub(crate) struct NodeFlags {
     #[arg(long, value_name = "PATH", conflicts_with = "node")]
     socket: Option<PathBuf>,
     /// A node on another machine: the address under `clients` in its configuration
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = node_address)]
     node: Option<Address>,
     /// With --node: the directory that `meshlock ca issue NAME --client` wrote; default: MESHLOCK_CERTIFICATE from the
     /// environment, else what client.toml names, else meshlock/client in XDG_CONFIG_HOME or ~/.config
@@ -166,7 +166,7 @@ impl NodeFlags {
         }
         if let Some(address) = env::var(NODE_VARIABLE).ok().filter(|address| !address.is_empty()) {
             let wrong = |error| UsageError::new(format!("{NODE_VARIABLE}: {error}"));
-            let address = address.parse().map_err(wrong)?;
+            let address = node_address(&address).map_err(wrong)?;
             return Ok(Some((at(address), FoundBy::Variable(NODE_VARIABLE))));
         }
         if let Some(path) = env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty()) {
@@ -214,6 +214,20 @@ impl NodeFlags {
             ))),
         }
     }
+}
+
+/// Parses the address of a node: the host, which is not looked up here, and the port.
+pub(crate) fn node_address(text: &str) -> Result<Address, String> {
+    let address: Address = text.parse().map_err(|error| format!("{error}"))?;
+    let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
+    let is_host = !host.is_empty() && (!host.contains(':') || (host.starts_with('[') && host.ends_with(']')));
+    if is_host && port.parse().is_ok_and(|port: u16| port != 0) {
+        return Ok(address);
+    }
+    Err(format!(
+        "'{}' is not of the form HOST:PORT; write for example 'db-1.example:7401' or '[::1]:7401'",
+        Printable(text)
+    ))
 }
 
 /// Reads `client.toml` of the user and of the machine, where they exist.
