@@ -73,6 +73,11 @@ impl NodeLocation {
         NodeLocation { endpoint: NodeEndpoint::Socket(path), found_by, certificate: None }
     }
 
+    /// Returns the directory of the client's certificate, if the connection uses one.
+    pub(crate) fn certificate(&self) -> Option<&PathBuf> {
+        self.certificate.as_ref()
+    }
+
     /// Returns the socket if the node is on this machine.
     pub(crate) fn as_socket(&self) -> Option<&Path> {
         match &self.endpoint {

@@ -137,6 +137,18 @@ pub(crate) fn running() -> Option<PathBuf> {
     UnixStream::connect(&socket).is_ok().then_some(socket)
 }
 
+/// Returns the socket of this user's embedded node, if it runs, wherever that is.
+pub(crate) fn socket() -> Option<PathBuf> {
+    let home = Home::find().ok();
+    sockets(home.as_ref()).find(|socket| UnixStream::connect(socket).is_ok())
+}
+
+/// Returns where the socket of this user's embedded node can be.
+fn sockets(home: Option<&Home>) -> impl Iterator<Item = PathBuf> {
+    let dirs = places::runtime_directories().into_iter().filter(|dir| places::is_own(dir, 0o077));
+    dirs.map(|dir| dir.join(register::socket_name())).chain(home.and_then(Home::socket))
+}
+
 /// Returns whether this is the socket of the embedded node.
 pub(crate) fn is_embedded(socket: &Path) -> bool {
     let name = register::socket_name();
@@ -176,9 +188,7 @@ pub(crate) fn connect(who: &ClientLabel) -> anyhow::Result<Connection> {
 
 /// Connects if the node runs, wherever its socket is. Returns `None` if it does not, or stops at this moment.
 fn try_connect(home: Option<&Home>, who: &ClientLabel) -> Result<Option<Connection>, ConnectionError> {
-    let dirs = places::runtime_directories().into_iter().filter(|dir| places::is_own(dir, 0o077));
-    let sockets = dirs.map(|dir| dir.join(register::socket_name())).chain(home.and_then(Home::socket));
-    for socket in sockets {
+    for socket in sockets(home) {
         match Connection::connect(&NodeEndpoint::Socket(socket), who, &kept_for_children(None)) {
             Ok(remote) => return Ok(Some(remote)),
             Err(ConnectionError::Nobody { .. } | ConnectionError::Closed(_)) => {}

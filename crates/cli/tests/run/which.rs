@@ -235,6 +235,11 @@ fn a_nested_command_recognises_the_node_however_it_is_named() {
             "{inner}: {code:?} {said}"
         );
     }
+    // The private node, which the outer command finds by itself.
+    let script = format!("{MESHLOCK} run x --socket ./runtime/meshlock/embedded.sock --try -- true");
+    let output = User::new().run(&["x"], &script);
+    assert_eq!(output.status.code(), Some(64), "{}", said(&output));
+    assert!(said(&output).contains("already runs under the lock 'x'"), "{}", said(&output));
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(super) struct WaitingSupervisor {
 impl WaitingSupervisor {
     /// Starts the supervisor, which waits. If this process ends before it starts CMD, the supervisor ends, too.
     /// `node` and the name of the lock are seen by [commands below it](super::nesting).
-    pub(super) fn start(node: [&str; 2], name: &LockName, command: &[OsString]) -> anyhow::Result<Self> {
+    pub(super) fn start(node: &[String; 2], name: &LockName, command: &[OsString]) -> anyhow::Result<Self> {
         let (control, theirs) = Control::pair().context("cannot make a pair of sockets")?;
         let mut process = Command::new(OURSELVES);
         process.arg(supervisor::NAME).args(node).arg(name.as_str()).args(command);

@@ -31,7 +31,7 @@ use super::control::{Control, FromSupervisor, StartOrder};
 use super::events::{BlockedSignals, block_signals};
 use super::{code_of_signal, start, tell};
 
-/// Name of the hidden command. Its arguments are the place and the identity of the node, the lock and CMD. It is started for every `meshlock run`, and must be fast.
+/// Name of the hidden command. Its arguments are the place of the node and the certificate for it, the lock and CMD. It is started for every `meshlock run`, and must be fast.
 pub(crate) const NAME: &str = "supervise-held";
 
 /// Number of arguments before CMD.

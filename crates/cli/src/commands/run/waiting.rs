@@ -14,8 +14,7 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use super::child::WaitingSupervisor;
 use super::events::{EventSource, WakeReason};
-use super::nesting::KnownNode;
-use super::{label, tell};
+use super::{label, nesting, tell};
 use crate::embedded;
 use crate::location::{self, FoundBy, NodeFlags, NodeLocation};
 use crate::output::UsageError;
@@ -70,7 +69,7 @@ pub(super) enum Waited {
 }
 
 impl RunRequest {
-    /// Finds the node, or starts the embedded one, connects, and starts the supervisor of CMD.
+    /// Finds the node, or starts the embedded one, starts the supervisor of CMD, and connects.
     pub(super) fn new(
         lock: LockName,
         wait: Wait,
@@ -84,13 +83,12 @@ impl RunRequest {
             Err(error) if location::is_none(&error) => None,
             Err(error) => return Err(error),
         };
-        let (who, since) = (label(&command[0]), now());
-        let mut connection = connect(location.as_ref(), &who)?;
-        let known = KnownNode::ask(&mut connection, location.as_ref());
-        known.refuse_own_lock(&lock, permits)?;
-        // The node must know it before it grants the lock.
-        let supervisor = WaitingSupervisor::start(known.words(), &lock, command)?;
-        let connection = Some(connection);
+        let who = label(&command[0]);
+        nesting::refuse_own_lock(location.as_ref(), &lock, permits, &who)?;
+        // Started first: it takes as long as asking the node, and the node must know it before it grants the lock.
+        let supervisor = WaitingSupervisor::start(&nesting::words(location.as_ref()), &lock, command)?;
+        let since = now();
+        let connection = Some(connect(location.as_ref(), &who)?);
         Ok(RunRequest { lock, wait, permits, who, location, connection, supervisor, since })
     }
 
