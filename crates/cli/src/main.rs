@@ -47,8 +47,9 @@ fn main() -> ExitCode {
             }
             // The error repeats arguments, which a script may have taken from a file's name or from a message.
             let text = error.render().to_string();
-            let lines: String = text.lines().map(|line| format!("{}\n", Printable(line))).collect();
-            let _ = io::stderr().write_all(lines.as_bytes());
+            for line in text.lines() {
+                let _ = writeln!(io::stderr(), "{}", Printable(line));
+            }
             return ExitCode::from(EXIT_USAGE);
         }
     };

@@ -102,7 +102,9 @@ impl Front {
         let answer = self.question(|request| ClientCall::Overview { request }).await?;
         let ClientAnswer::Overview { mut overview, .. } = answer else { return Err(unexpected(&answer)) };
         overview.held.retain(|held| self.may(caller, Verb::Watch, Subject::Lock(&held.lock)));
-        overview.held.iter_mut().for_each(|held| show(&mut held.holder.label));
+        for held in &mut overview.held {
+            show(&mut held.holder.label);
+        }
         Ok(overview)
     }
 
@@ -135,7 +137,9 @@ impl Front {
         let ClientAnswer::Broken { mut cut_off, missing, .. } = answer else {
             return Err(unexpected(&answer));
         };
-        cut_off.iter_mut().for_each(|cut_off| show(&mut cut_off.label));
+        for cut_off in &mut cut_off {
+            show(&mut cut_off.label);
+        }
         let fences = cut_off.iter().map(|cut_off| cut_off.fence.value()).collect();
         self.audit().note(caller, Some(&lock), AuditEvent::Broke { fences });
         Ok(BrokenLock { cut_off, missing })

@@ -43,8 +43,12 @@ pub(super) fn show(label: &mut Option<ClientLabel>) {
 
 pub(super) fn show_queue(queue: &mut LockQueue) {
     for site in &mut queue.sites {
-        site.lock.holders.iter_mut().for_each(|holder| show(&mut holder.label));
-        site.lock.waiters.iter_mut().for_each(|waiter| show(&mut waiter.label));
+        for holder in &mut site.lock.holders {
+            show(&mut holder.label);
+        }
+        for waiter in &mut site.lock.waiters {
+            show(&mut waiter.label);
+        }
     }
 }
 
@@ -55,7 +59,13 @@ pub(crate) fn show_line(mut line: TraceLine) -> TraceLine {
         | TraceEvent::Holds { who, .. }
         | TraceEvent::Request { who, .. }
         | TraceEvent::Enter { who, .. } => show(who),
-        _ => {}
+        TraceEvent::Cancel { .. }
+        | TraceEvent::Release { .. }
+        | TraceEvent::Send { .. }
+        | TraceEvent::Receive { .. }
+        | TraceEvent::View { .. }
+        | TraceEvent::Fail
+        | TraceEvent::Recover => {}
     }
     line
 }
