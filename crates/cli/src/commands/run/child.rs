@@ -94,6 +94,9 @@ impl Child {
             .chain(held.request.descriptors())
             .collect();
         supervisor.control.order(&order, &descriptors).context("cannot reach the supervisor of CMD")?;
+        // Only CMD keeps the session by it, whatever becomes of this process from here on.
+        drop(descriptors);
+        drop(keep_alive);
         let running = Process::find(supervisor.id());
         match supervisor.control.receive()? {
             Some(FromSupervisor::Started(cmd)) => {
@@ -113,6 +116,11 @@ impl Child {
     /// Returns the descriptor that is readable when something has happened to CMD; `None` once the supervisor has ended.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.running.map(|_| self.supervisor.control.as_fd())
+    }
+
+    /// Returns whether the supervisor has told that CMD has ended, and [`look`](Child::look) would say so.
+    pub(super) fn has_ended(&self) -> bool {
+        self.running.is_some() && self.supervisor.control.tells_the_end()
     }
 
     /// Passes a signal on to CMD's process group.

@@ -84,12 +84,16 @@ impl Holding {
             }
             None => self.request.guard(self.child.group()),
         };
-        self.on_session(asked);
+        if !self.child.has_ended() {
+            self.on_session(asked);
+        }
         let code = loop {
             if self.is_over() {
                 break EXIT_LOST;
             }
-            match events.wait(self.request.descriptor(), self.child.descriptor(), Some(self.next_look()))? {
+            // If CMD has ended while this process was stopped, its end counts, and not what has become of the lock since then.
+            let until = (self.deadlines.is_some() || !self.child.has_ended()).then(|| self.next_look());
+            match events.wait(self.request.descriptor(), self.child.descriptor(), until)? {
                 WakeReason::Time => self.on_time(),
                 WakeReason::Child => match self.child.look()? {
                     // Processes that CMD left behind still hold the lock, and their supervisor and the node watch over them.
