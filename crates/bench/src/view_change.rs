@@ -203,7 +203,7 @@ fn census_of(site: usize, held: usize) -> Vec<Packet> {
         let body = LinkPayload::Census(CensusPiece { holdings, last: false, has_permits: true });
         let frame = Frame::Data { number: 1, ack: 0, epoch: meshlock_protocol::Epoch::default(), body };
         let content = Content::Link { to: Incarnation::new(1), frame };
-        Packet { cluster, incarnation: Incarnation::new(1), content }
+        Packet::direct(cluster, Incarnation::new(1), content)
     };
     numbers.chunks(IN_A_PIECE).map(packet).collect()
 }

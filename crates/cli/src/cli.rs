@@ -49,7 +49,7 @@ Examples:
   meshlock up                       run a cluster of three sites on this machine
   meshlock lab                      see the algorithms run, in the browser
 
-A cluster consists of sites, usually one per machine. `meshlock node` runs one site. Commands that need a node connect to a
+A cluster consists of sites, usually one per machine. `meshlock node` runs one site. Commands that need a node connect to
 one, and all look for it in the same order; `meshlock run` starts one for this user if none is configured and none runs.
 
 Exit codes:

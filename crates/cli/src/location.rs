@@ -12,8 +12,10 @@
 mod client_file;
 mod found;
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -25,7 +27,7 @@ use meshlock_tls::{Bearer, Files, Identity, Security};
 
 use crate::commands::run::keeper;
 use crate::embedded;
-use crate::output::UsageError;
+use crate::output::{Printable, UsageError};
 use crate::settings::places::{self, PlaceError, UserNodes};
 use client_file::ClientFile;
 pub(crate) use found::FoundBy;
@@ -46,7 +48,7 @@ pub(crate) struct NodeFlags {
     #[arg(long, value_name = "PATH", conflicts_with = "node")]
     socket: Option<PathBuf>,
     /// A node on another machine: the address under `clients` in its configuration
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = node_address)]
     node: Option<Address>,
     /// With --node: the directory that `meshlock ca issue NAME --client` wrote; default: MESHLOCK_CERTIFICATE from the
     /// environment, else what client.toml names, else meshlock/client in XDG_CONFIG_HOME or ~/.config
@@ -69,6 +71,11 @@ impl NodeLocation {
     /// Returns the location of a node of this machine that serves this socket.
     pub(crate) fn socket(path: PathBuf, found_by: FoundBy) -> Self {
         NodeLocation { endpoint: NodeEndpoint::Socket(path), found_by, certificate: None }
+    }
+
+    /// Returns the directory of the client's certificate, if the connection uses one.
+    pub(crate) fn certificate(&self) -> Option<&PathBuf> {
+        self.certificate.as_ref()
     }
 
     /// Returns the socket if the node is on this machine.
@@ -164,7 +171,7 @@ impl NodeFlags {
         }
         if let Some(address) = env::var(NODE_VARIABLE).ok().filter(|address| !address.is_empty()) {
             let wrong = |error| UsageError::new(format!("{NODE_VARIABLE}: {error}"));
-            let address = address.parse().map_err(wrong)?;
+            let address = node_address(&address).map_err(wrong)?;
             return Ok(Some((at(address), FoundBy::Variable(NODE_VARIABLE))));
         }
         if let Some(path) = env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty()) {
@@ -214,6 +221,20 @@ impl NodeFlags {
     }
 }
 
+/// Parses the address of a node: the host, which is not looked up here, and the port.
+pub(crate) fn node_address(text: &str) -> Result<Address, String> {
+    let address: Address = text.parse().map_err(|error| format!("{error}"))?;
+    let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
+    let is_host = !host.is_empty() && (!host.contains(':') || (host.starts_with('[') && host.ends_with(']')));
+    if is_host && port.parse().is_ok_and(|port: u16| port != 0) {
+        return Ok(address);
+    }
+    Err(format!(
+        "'{}' is not of the form HOST:PORT; write for example 'db-1.example:7401' or '[::1]:7401'",
+        Printable(text)
+    ))
+}
+
 /// Reads `client.toml` of the user and of the machine, where they exist.
 fn read_files() -> Result<Vec<(PathBuf, ClientFile)>, UsageError> {
     let mut files = Vec::new();
@@ -229,9 +250,13 @@ fn unnamed() -> Result<(NamedNode, FoundBy), PlaceError> {
         return Ok((NamedNode::Socket(places::machine_socket()), FoundBy::Machine(because)));
     }
     let mut found = places::user_nodes()?;
-    // It may have been started with another environment, such as cron's.
-    let private = embedded::running().map(UserNodes::One).filter(|private| !found.contains(private));
-    found.extend(private);
+    // It may have been started where this process cannot see its runtime directory.
+    found.extend(embedded::running().map(UserNodes::One));
+    // A link leads to the same node as its socket does.
+    let mut seen = BTreeSet::new();
+    found.retain(|node| {
+        node.socket().is_none_or(|path| seen.insert(fs::canonicalize(path).unwrap_or_else(|_| path.clone())))
+    });
     match found.as_slice() {
         [] => {
             let searched = places::client_files().chain([places::machine_socket()]);

@@ -41,8 +41,16 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // A closed pipe, as in `meshlock --help | head`, is not a failure.
-            let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(EXIT_USAGE) } else { ExitCode::SUCCESS };
+            if !error.use_stderr() {
+                let _ = error.print();
+                return ExitCode::SUCCESS;
+            }
+            // The error repeats arguments, which a script may have taken from a file's name or from a message.
+            let text = error.render().to_string();
+            for line in text.lines() {
+                let _ = writeln!(io::stderr(), "{}", Printable(line));
+            }
+            return ExitCode::from(EXIT_USAGE);
         }
     };
     let mut out = io::BufWriter::new(io::stdout().lock());

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use comfy_table::{ContentArrangement, Table, TableComponent, presets};
 pub(crate) use meshlock_cluster::printable::Printable;
-use meshlock_cluster::printable::is_invisible;
+use meshlock_cluster::printable::printable_json;
 use ratatui::crossterm::terminal;
 use serde::Serialize;
 
@@ -43,11 +43,21 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
+/// Returns a number with its noun, such as `1 lock` or `2 locks`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Returns an empty table with these column heads, in the style of this program. On a terminal it is not wider than the terminal:
 /// long cells are wrapped. Elsewhere every row is one line, for other programs.
 pub(crate) fn table(heads: &[&str]) -> Table {
-    let on_terminal = io::stdout().is_terminal().then(terminal::size).and_then(Result::ok);
-    table_of_width(heads, on_terminal.map(|(columns, _)| columns))
+    table_of_width(heads, terminal_width())
+}
+
+/// Returns the number of columns of the terminal that standard output is, if it is one.
+pub(crate) fn terminal_width() -> Option<u16> {
+    let size = io::stdout().is_terminal().then(terminal::size).and_then(Result::ok);
+    size.map(|(columns, _)| columns)
 }
 
 fn table_of_width(heads: &[&str], width: Option<u16>) -> Table {
@@ -108,24 +118,15 @@ pub(crate) fn json(out: &mut dyn Write, value: &impl Serialize) -> anyhow::Resul
     Ok(())
 }
 
-/// Passes JSON on in such a form that its strings have no effect on a terminal: JSON itself only escapes the first 32 control
-/// characters. A reader of the JSON finds the same strings.
+/// Passes JSON on in such a form that its strings have no effect on a terminal.
 pub(crate) struct PrintableJson<W>(pub(crate) W);
 
 impl<W: Write> Write for PrintableJson<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // A serializer writes whole pieces of text. What is invisible and not a line's end can only be within a string.
-        let Ok(text) = std::str::from_utf8(bytes) else {
-            self.0.write_all(bytes)?;
-            return Ok(bytes.len());
-        };
-        for part in text.split_inclusive(is_escaped) {
-            let last = part.chars().next_back().filter(|&last| is_escaped(last));
-            let plain = part.len() - last.map_or(0, char::len_utf8);
-            self.0.write_all(&part.as_bytes()[..plain])?;
-            if let Some(last) = last {
-                write!(self.0, "\\u{:04x}", u32::from(last))?;
-            }
+        // A serializer writes whole pieces of text.
+        match std::str::from_utf8(bytes) {
+            Ok(text) => self.0.write_all(printable_json(text).as_bytes())?,
+            Err(_) => self.0.write_all(bytes)?,
         }
         Ok(bytes.len())
     }
@@ -135,14 +136,10 @@ impl<W: Write> Write for PrintableJson<W> {
     }
 }
 
-/// Returns whether JSON text needs an escape for this character beyond those that JSON requires. All of these are below U+10000, so that
-/// one escape is enough.
-fn is_escaped(c: char) -> bool {
-    is_invisible(c) && c != '\n'
-}
-
 #[cfg(test)]
 mod tests {
+    use meshlock_cluster::printable::is_invisible;
+
     use super::*;
 
     #[test]
@@ -158,11 +155,11 @@ mod tests {
 
     #[test]
     fn json_has_no_effect_on_a_terminal_and_reads_the_same() {
-        let hostile = "\x1b[2J\u{202e}\u{9b}31m\u{7f}evil\n\u{feff}é";
+        let hostile = "\x1b[2J\u{202e}\u{9b}31m\u{7f}evil\n\u{feff}\u{61c}\u{e0041}é";
         let mut bytes = Vec::new();
         json(&mut bytes, &serde_json::json!({ "lock": hostile, "list": [1, 2] })).unwrap();
         let text = String::from_utf8(bytes).unwrap();
-        assert!(!text.chars().any(is_escaped), "{text:?}");
+        assert!(!text.chars().any(|c| is_invisible(c) && c != '\n'), "{text:?}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap()["lock"], hostile);
     }
 }

@@ -72,13 +72,11 @@ fn two_thousand_seeds_hold_and_exercise_everything_that_can_happen() {
 }
 
 #[test]
-fn a_full_site_whose_locks_others_use_does_not_change_views_in_circles() {
-    // Everyone waits for locks that are in use at other sites when the view opens, and the tables are full with them. It is rare: none
-    // of the first thousands of seeds has it.
+fn the_seed_whose_views_changed_in_circles_ends() {
+    // Everyone waited for locks that were in use at other sites when the view opened, and the tables were full with them. Since then
+    // other messages have changed what happens in this seed; others show the mutant `RoomAskedForAtOnce`.
     let options = RunOptions { faults: Some(1), ..RunOptions::default() };
     assert_eq!(run(7_011_995, &options).violation, None);
-    let broken = mutant::with(Mutant::RoomAskedForAtOnce, || run(7_011_995, &options).violation);
-    assert_eq!(broken.map(|broken| broken.property), Some("steps"));
 }
 
 #[test]
@@ -103,7 +101,7 @@ fn writing_a_run_down_does_not_change_it() {
 }
 
 /// Which mutant breaks which property: the table in [`properties`].
-const BREAKS: [(Mutant, &str); 35] = [
+const BREAKS: [(Mutant, &str); 36] = [
     (Mutant::CensusSkipped, "exclusion"),
     (Mutant::GrantWithoutLease, "exclusion"),
     (Mutant::LapseKeepsLocks, "exclusion"),
@@ -123,6 +121,7 @@ const BREAKS: [(Mutant, &str); 35] = [
     (Mutant::GrantUnconfirmed, "leases"),
     (Mutant::ReconnectDropsOne, "starvation"),
     (Mutant::NoDetours, "starvation"),
+    (Mutant::RoomAskedForAtOnce, "steps"),
     (Mutant::LeftUnnoticed, "starvation"),
     (Mutant::GoneClientKeepsLocks, "departed"),
     (Mutant::OutageIsContention, "contention"),
@@ -145,7 +144,6 @@ const BREAKS: [(Mutant, &str); 35] = [
 /// them: above, in `directed.rs`, at the property `needless`, in `tests/backlog.rs`, and among the unit tests of the leader, the links and
 /// the detours.
 const CAUGHT_ELSEWHERE: &[Mutant] = &[
-    Mutant::RoomAskedForAtOnce,
     Mutant::UnreachableByAge,
     Mutant::NobodyHeldBack,
     Mutant::AnyoneCarries,

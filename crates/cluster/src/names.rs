@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::printable::{Printable, is_invisible};
+use crate::printable::{Printable, is_refused_in_label};
 
 /// The reason why a text cannot be a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -207,7 +207,7 @@ impl FromStr for ClientLabel {
 
     fn from_str(text: &str) -> Result<Self, NameError> {
         measured("client", text, Self::MAX_BYTES)?;
-        match text.chars().find(|&c| is_invisible(c)) {
+        match text.chars().find(|&c| is_refused_in_label(c)) {
             Some(found) => Err(NameError::Invisible { code: u32::from(found) }),
             None => Ok(ClientLabel(text.into())),
         }

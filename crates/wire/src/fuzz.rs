@@ -152,7 +152,7 @@ fn disk_models() -> Vec<Vec<u8>> {
 }
 
 /// Names given by people and other programs: a text that is accepted as a name is printed and parsed as the same name; the name of a
-/// lock, which can be any text, is printed so that it has no effect on a terminal.
+/// lock and the label of a client, which can be nearly any text, are printed so that it has no effect on a terminal.
 fn names(bytes: &[u8]) {
     fn same<T: std::str::FromStr + ToString + PartialEq + std::fmt::Debug>(text: &str) {
         if let Ok(name) = text.parse::<T>() {
@@ -167,7 +167,11 @@ fn names(bytes: &[u8]) {
     }
     same::<SiteName>(text);
     same::<ClusterName>(text);
-    same::<ClientLabel>(text);
+    if let Ok(label) = text.parse::<ClientLabel>() {
+        assert_eq!(label.as_str(), text);
+        let printed = label.to_string();
+        assert!(!printed.chars().any(is_invisible), "{printed:?}");
+    }
     same::<Address>(text);
     if let Ok(spec) = text.parse::<meshlock_protocol::Spec>() {
         let printed = spec.to_string();

@@ -91,7 +91,7 @@ fn print(name: &LockName, queue: &LockQueue, out: &mut dyn Write) -> anyhow::Res
     let mut holding = output::table(&["held by", "at", "for", "fence", ""]);
     for (site, holder) in holders(queue) {
         let lost = if holder.lost { "told to stop" } else { "" };
-        let (who, age) = (who(holder.label.as_ref()).to_owned(), Age(holder.age).to_string());
+        let (who, age) = (who(holder.label.as_ref()), Age(holder.age).to_string());
         holding.add_row([who, site.to_string(), age, holder.fence.value().to_string(), lost.to_owned()]);
     }
     if !holding.is_empty() {
@@ -100,7 +100,7 @@ fn print(name: &LockName, queue: &LockQueue, out: &mut dyn Write) -> anyhow::Res
     let line = line(&queue.sites, &queue.missing, queue.permits);
     let mut waiting = output::table(&["waits", "at", "since", "why"]);
     for InLine { site, waiter, why } in &line {
-        let (who, age) = (who(waiter.label.as_ref()).to_owned(), Age(waiter.age).to_string());
+        let (who, age) = (who(waiter.label.as_ref()), Age(waiter.age).to_string());
         waiting.add_row([who, site.to_string(), age, format!("it waits {why}")]);
     }
     if !waiting.is_empty() {

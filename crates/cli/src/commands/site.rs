@@ -99,7 +99,7 @@ fn list(target: &Target, status: &Status, out: &mut dyn Write) -> anyhow::Result
             .address(&member.site)
             .map(|address| Printable(address).to_string())
             .unwrap_or_default();
-        table.add_row([member.site.to_string(), member.incarnation.number().to_string(), address]);
+        table.add_row([member.site.to_string(), member.incarnation.to_string(), address]);
     }
     writeln!(out, "{table}")?;
     Ok(CommandOutcome::Done)

@@ -9,7 +9,7 @@ use meshlock_wire::clients::Status;
 use serde_json::{Value, json};
 
 use super::target::{self, Target};
-use crate::output::{self, CommandOutcome, Printable};
+use crate::output::{self, CommandOutcome, Printable, counted};
 
 /// Arguments of `meshlock status`.
 #[derive(Debug, Args)]
@@ -79,9 +79,9 @@ pub(crate) fn standing(standing: &Standing) -> String {
     }
 }
 
-/// Returns the label of a client.
-pub(super) fn who(label: Option<&ClientLabel>) -> &str {
-    label.map_or("(no name)", ClientLabel::as_str)
+/// Returns the label of a client, to be printed.
+pub(super) fn who(label: Option<&ClientLabel>) -> String {
+    label.map_or_else(|| "(no name)".to_owned(), ToString::to_string)
 }
 
 fn print(status: &Status, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -117,13 +117,15 @@ fn print(status: &Status, out: &mut dyn Write) -> anyhow::Result<()> {
     let Status { locks, holders, waiters, sessions, .. } = status;
     writeln!(
         out,
-        "At {}: {locks} locks, {holders} held, {waiters} waiting, {sessions} clients.",
-        status.site
+        "At {}: {}, {holders} held, {waiters} waiting, {}.",
+        status.site,
+        counted(*locks, "lock"),
+        counted(*sessions, "client")
     )?;
     if !status.held.is_empty() {
         let mut table = output::table(&["lock", "held by", "for", "fence"]);
         for held in &status.held {
-            let (who, age) = (who(held.who.as_ref()).to_owned(), Age(held.age).to_string());
+            let (who, age) = (who(held.who.as_ref()), Age(held.age).to_string());
             table.add_row([held.lock.to_string(), who, age, held.fence.to_string()]);
         }
         writeln!(out, "{table}")?;

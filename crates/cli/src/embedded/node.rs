@@ -12,6 +12,7 @@ use clap::Args;
 use meshlock::Node;
 use meshlock_host::door::{PRIVATE, listen, serve};
 
+use super::register::{Register, write_whole};
 use super::{Home, site};
 use crate::commands::run::let_signals_through;
 use crate::output::CommandOutcome;
@@ -75,7 +76,8 @@ impl EmbeddedNode {
             // Once the node stops, nobody receives the counts any more.
             let _ = sender.send(count);
         });
-        write_whole(home, "socket", arguments.socket.as_os_str().as_bytes())?;
+        write_whole(&home.file("socket"), arguments.socket.as_os_str().as_bytes())?;
+        Register::open()?.enter(home, &arguments.socket)?;
         Ok(EmbeddedNode { node, counts, socket: arguments.socket.clone() })
     }
 
@@ -88,11 +90,13 @@ impl EmbeddedNode {
                 Ok(count) => count,
                 Err(RecvTimeoutError::Timeout) if count == 0 => {
                     // Held until this process has ended, so that no other node starts before.
-                    let lock = home.lock()?;
+                    let register = Register::open()?;
+                    let mut locks = register.lock()?;
+                    locks.push(home.lock()?);
                     fs::rename(&self.socket, &aside)?;
                     count = self.counts.try_iter().last().unwrap_or(0);
                     if count == 0 {
-                        return self.leave(lock, &aside);
+                        return self.leave(&register, locks, &aside);
                     }
                     // A client connected at the last moment.
                     fs::rename(&aside, &self.socket)?;
@@ -106,7 +110,7 @@ impl EmbeddedNode {
 
     /// Leaves the view, so that the next node need not wait. A client that connected at the very last moment is refused, and asks
     /// the next node; or it was granted a lock just before, and the node waits until it releases that.
-    fn leave(self, lock: File, aside: &Path) -> anyhow::Result<CommandOutcome> {
+    fn leave(self, register: &Register, locks: Vec<File>, aside: &Path) -> anyhow::Result<CommandOutcome> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let mut count = 0;
         let left = runtime.block_on(async {
@@ -123,7 +127,10 @@ impl EmbeddedNode {
         });
         drop(self.node);
         fs::remove_file(aside)?;
-        drop(lock);
+        if left {
+            register.leave()?;
+        }
+        drop(locks);
         if !left {
             anyhow::bail!(
                 "could not leave its view in time; this user's next node waits until the lease has expired"
@@ -131,11 +138,4 @@ impl EmbeddedNode {
         }
         Ok(CommandOutcome::Done)
     }
-}
-
-/// Writes a file atomically: readers see the old contents or the new ones.
-fn write_whole(home: &Home, name: &str, bytes: &[u8]) -> std::io::Result<()> {
-    let new = home.file(&format!("{name}.new"));
-    fs::write(&new, bytes)?;
-    fs::rename(new, home.file(name))
 }

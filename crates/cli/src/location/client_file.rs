@@ -45,6 +45,9 @@ pub(super) fn read(path: &Path) -> Result<Option<ClientFile>, UsageError> {
     };
     let wrong = |why: &str| UsageError::new(format!("{}: {why}", path.display()));
     let mut file: ClientFile = toml::from_str(&text).map_err(|error| wrong(error.message()))?;
+    if let Some(node) = &file.node {
+        super::node_address(node.as_str()).map_err(|why| wrong(&format!("node: {why}")))?;
+    }
     if file.node.is_some() && file.socket.is_some() {
         return Err(wrong("names both a node and a socket; keep one of them"));
     }

@@ -80,14 +80,41 @@ pub(crate) fn client_files() -> impl Iterator<Item = PathBuf> {
 /// Returns the directories in which the sockets of this user's nodes can be; they need not exist. Nodes are started in the first one. The
 /// others are looked at too: a node that was started by cron is found after a login, and the other way round.
 pub(crate) fn runtime_directories() -> Vec<PathBuf> {
-    let own = rustix::process::getuid().as_raw();
     let given = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
-    // Where a user is logged in, this is what XDG_RUNTIME_DIR would say.
-    let usual = Some(machine(&format!("run/user/{own}"))).filter(|dir| is_own(dir, 0o077));
-    let mut dirs: Vec<PathBuf> = given.into_iter().chain(usual).map(|dir| dir.join("meshlock")).collect();
-    dirs.push(machine(&format!("tmp/meshlock-{own}")));
+    let given = given.map(|dir| dir.join("meshlock"));
+    let mut dirs: Vec<PathBuf> =
+        given.into_iter().chain(login_directory()).chain([temporary_directory()]).collect();
     dirs.dedup();
     dirs
+}
+
+/// Returns the directory for the sockets of this user's nodes while the user is logged in: what XDG_RUNTIME_DIR says then.
+fn login_directory() -> Option<PathBuf> {
+    let dir = machine(&format!("run/user/{}", rustix::process::getuid().as_raw()));
+    is_own(&dir, 0o077).then(|| dir.join("meshlock"))
+}
+
+/// Returns the directory for the sockets of this user's nodes where nothing else is known.
+fn temporary_directory() -> PathBuf {
+    machine(&format!("tmp/meshlock-{}", rustix::process::getuid().as_raw()))
+}
+
+/// Returns the directories that do not depend on the environment, for what all processes of this user must agree on. They are made if
+/// need be. Those that another user could use are left out: in /tmp anybody can create one of that name. It is an error if none is left.
+pub(crate) fn fixed_directories() -> Result<Vec<PathBuf>, PlaceError> {
+    let (mut usable, mut refused) = (Vec::new(), None);
+    // Only the machine of a test can be without one; what is wrong with it is said below.
+    let _ = fs::create_dir_all(machine("tmp"));
+    for dir in [temporary_directory()].into_iter().chain(login_directory()) {
+        match make_private(&dir) {
+            Ok(()) => usable.push(dir),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    match refused {
+        Some(error) if usable.is_empty() => Err(error),
+        Some(_) | None => Ok(usable),
+    }
 }
 
 /// Returns whether this is a directory of this user (not a link to one) for which nobody else has any of these permissions.
@@ -107,9 +134,16 @@ pub(crate) fn runtime_directory() -> PathBuf {
 /// Creates the directory for sockets if it does not exist, and checks that no other user can use it.
 fn make_runtime_directory() -> Result<PathBuf, PlaceError> {
     let path = runtime_directory();
-    match DirBuilder::new().mode(0o700).create(&path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(PlaceError::Io { path, error }),
-        Ok(()) | Err(_) => check_runtime_directory(&path).map(|()| path),
+    make_private(&path).map(|()| path)
+}
+
+/// Creates a directory if it does not exist, and checks that no other user can use it.
+fn make_private(path: &Path) -> Result<(), PlaceError> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(PlaceError::Io { path: path.to_owned(), error })
+        }
+        Ok(()) | Err(_) => check_runtime_directory(path),
     }
 }
 
@@ -217,7 +251,9 @@ pub(crate) struct UpLink(PathBuf);
 impl UpLink {
     /// Makes the link for this process and removes those of processes that have ended.
     pub(crate) fn new(dir: &Path) -> Result<Self, PlaceError> {
-        let links = make_runtime_directory()?.join(UP);
+        // Where every command of this user looks, whatever its environment is.
+        let fixed = fixed_directories()?.into_iter().next();
+        let links = fixed.map_or_else(make_runtime_directory, Ok)?.join(UP);
         let failed = |error| PlaceError::Io { path: links.clone(), error };
         match DirBuilder::new().mode(0o700).create(&links) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),

@@ -159,13 +159,6 @@ impl Cluster {
         eventually_some(&what, || self.status(site).filter(&wanted))
     }
 
-    /// Waits until one of the running sites is a member and its status satisfies `wanted`.
-    pub(crate) fn until_some(&self, what: &str, wanted: impl Fn(&Status) -> bool) {
-        let is_so =
-            |&site: &usize| self.status(site).is_some_and(|status| takes_part(&status) && wanted(&status));
-        eventually(what, || self.running().iter().any(is_so));
-    }
-
     /// Waits until all running sites are members of one view and know the leader.
     pub(crate) fn until_all_take_part(&self) {
         let running = self.running();

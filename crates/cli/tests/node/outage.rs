@@ -45,6 +45,10 @@ fn a_lock_that_a_required_audit_log_cannot_record_is_not_to_be_had_and_nobody_is
     assert_eq!(said.status.code(), Some(69));
     let said = String::from_utf8(said.stderr).unwrap();
     assert!(said.contains("audit"), "{said}");
+    for arguments in [&["break", "jobs", "--yes"][..], &["rules", "set", "pool", "raymond"]] {
+        let error = fails(files.home(), 69, &[arguments, &["--socket", &socket]].concat());
+        assert!(error.contains("audit log, which cannot be written now"), "{error}");
+    }
 }
 
 #[test]

@@ -47,6 +47,8 @@ fn a_directory_that_others_can_write_to_is_refused_and_the_default_one_is_privat
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
     let error = fails(files.home(), 64, &["up", "--dir", &files.path("open")]);
     assert!(error.contains("open: other users can write to it, or it belongs to another user"), "{error}");
+    let error = fails(files.home(), 64, &["up", "--dir", &files.path("open/mine")]);
+    assert!(error.contains("all users can write to ") && error.contains("which is above it"), "{error}");
     let mut command = meshlock(files.home());
     command.args(["up", "-n", "1", "--plain"]).env("TMPDIR", files.home());
     let mut up = Process::start(command, files.home().join("log"));

@@ -113,3 +113,20 @@ fn a_closed_standard_error_is_no_failure() {
     drop(reader);
     assert_eq!(second.stderr(writer).status_in_time().code(), Some(75));
 }
+
+#[test]
+fn invalid_arguments_are_refused_with_what_would_be_right() {
+    let user = User::new();
+    for (arguments, expected) in [
+        (&["--node", "127.0.0.1", "--plain"][..], "'127.0.0.1' is not of the form HOST:PORT"),
+        (&["--node", "::1", "--plain"], "'::1' is not of the form HOST:PORT"),
+        (&["--node", "host:0", "--plain"], "'host:0' is not of the form HOST:PORT"),
+        (&["--permits", "0"], "0 is not in 1..=1024"),
+        (&["--permits", "2000"], "2000 is not in 1..=1024"),
+    ] {
+        let output = user.run(&[&["x"], arguments].concat(), "true");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {error}");
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
+}

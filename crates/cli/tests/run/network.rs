@@ -450,3 +450,18 @@ fn a_long_answer_reaches_a_remote_client_completely() {
     let (code, said) = far.command(&["status"]);
     assert!(code == Some(0) && said.contains("is a member of the cluster."), "{said}");
 }
+
+#[test]
+fn a_nested_command_recognises_the_node_by_its_name_and_by_its_socket() {
+    let far = Far::new(false);
+    let port = far.address.rsplit_once(':').unwrap().1;
+    let meshlock = env!("CARGO_BIN_EXE_meshlock");
+    for inner in
+        [format!("--node localhost:{port} --plain"), "--socket runtime/meshlock/alpha.sock".to_owned()]
+    {
+        let output = far.user.run(&far.arguments(&["x"]), &format!("{meshlock} run x --try {inner} -- true"));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{inner}: {error}");
+        assert!(error.contains("already runs under the lock 'x'"), "{inner}: {error}");
+    }
+}

@@ -39,6 +39,16 @@ fn read_until(running: &mut Running, wanted: &str, found: impl Fn(&str) -> bool)
 }
 
 #[test]
+fn one_frame_of_top_is_as_wide_as_the_terminal() {
+    let user = User::new();
+    let line = "stty cols 60; exec $MESHLOCK run x -- sh -c '$MESHLOCK top --once; echo end'";
+    let Some(mut running) = on_a_terminal(&user, line) else { return };
+    let text = read_to_line(&mut running, "end");
+    assert!(text.contains("1 member · 1 lock in use"), "{text}");
+    assert!(text.lines().all(|line| line.trim_end().chars().count() <= 60), "{text}");
+}
+
+#[test]
 fn a_command_reads_what_is_typed() {
     let user = User::new();
     let Some(mut running) =

@@ -240,6 +240,23 @@ fn a_process_keeps_the_lock_even_if_meshlock_and_the_supervisor_were_killed() {
 }
 
 #[test]
+fn a_command_that_ends_while_meshlock_is_stopped_frees_the_lock() {
+    let far = Far::new(true);
+    let user = User::new();
+    for (user, arguments) in [(&user, vec!["x"]), (&far.user, far.arguments(&["x"]))] {
+        let mut first = user.start(&arguments, "echo in; read _; exit 5");
+        assert_eq!(first.line(), "in");
+        first.signal(Signal::STOP);
+        let stat = format!("/proc/{}/stat", first.id());
+        eventually("it is stopped", || fs::read_to_string(&stat).unwrap().contains(") T "));
+        first.go_on();
+        assert_eq!(user.code(&arguments, "true"), Some(0), "it is free when the command has ended");
+        first.signal(Signal::CONT);
+        assert_eq!(first.code(), Some(5), "its end counts");
+    }
+}
+
+#[test]
 fn a_command_that_would_wait_for_itself_is_refused() {
     let user = User::new();
     let meshlock = env!("CARGO_BIN_EXE_meshlock");

@@ -133,7 +133,7 @@ impl fmt::Display for Denied {
         let locks = lock.as_ref().map_or_else(|| "*".to_owned(), LockName::to_string);
         write!(
             f,
-            "; whoever runs the site can add one to its configuration (principal = \"{principal}\", locks = \"{locks}\", \
+            "; whoever runs the site can add a rule to its configuration (principal = \"{principal}\", locks = \"{locks}\", \
              verbs = [\"{verb}\"]) and send it SIGHUP"
         )
     }

@@ -188,13 +188,16 @@ impl Node {
         self.leavers.retain(|member| view.contains(member));
     }
 
-    /// Returns how many voters this site has heard from lately.
+    /// Returns how many voters this site has heard from lately. A voter that is known to have lost its disk does not vote.
     pub(super) fn voters_in_reach(&self) -> VotersInReach {
         let lately = self.lately();
         let in_reach = |site: &&SiteName| {
             **site == self.me.site || self.heard.at(site).is_some_and(|at| self.now.since(at) < lately)
         };
-        VotersInReach { reached: self.voters.iter().filter(in_reach).count(), voters: self.voters.len() }
+        let in_reach = self.voters.iter().filter(in_reach);
+        let (replaced, voting): (Vec<&SiteName>, Vec<&SiteName>) =
+            in_reach.partition(|site| self.registration.is_replaced(site));
+        VotersInReach { reached: voting.len(), voters: self.voters.len(), replaced: replaced.len() }
     }
 
     /// Returns the time in which this site hears from every voter that it can reach. Voters that have no leader ask each

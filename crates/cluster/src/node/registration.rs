@@ -46,6 +46,8 @@ pub(super) struct VoterRegistration {
     /// The voters whose registrations are still being written.
     writing: BTreeSet<SiteName>,
     others: Vec<SiteName>,
+    /// Other voters that have asked to record another disk than the recorded one: they do not vote any more.
+    replaced: BTreeSet<SiteName>,
     phase: Phase,
     /// How often it has asked the others.
     asked: u32,
@@ -84,12 +86,19 @@ impl VoterRegistration {
             Phase::Registers(BTreeSet::new())
         };
         let others = voters.iter().filter(|voter| *voter != site).cloned().collect();
-        VoterRegistration { registrations, writing: BTreeSet::new(), others, phase, asked: 0 }
+        let (writing, replaced) = (BTreeSet::new(), BTreeSet::new());
+        VoterRegistration { registrations, writing, others, replaced, phase, asked: 0 }
     }
 
     /// Returns whether this site votes.
     pub(super) fn may_vote(&self) -> bool {
         self.phase == Phase::Votes
+    }
+
+    /// Returns whether this voter, which may be this site, is known not to vote because its disk was replaced.
+    pub(super) fn is_replaced(&self, site: &SiteName) -> bool {
+        let is_other = self.others.contains(site);
+        if is_other { self.replaced.contains(site) } else { self.phase == Phase::Refused }
     }
 
     /// Returns what the first start writes to the disk.
@@ -128,8 +137,13 @@ impl Node {
         if self.registration.writing.contains(&from) {
             return;
         }
-        if let Some(disk) = self.registration.registrations.others.get(&from).copied() {
-            return self.send(from, Content::Registered { disk }, out);
+        if let Some(recorded) = self.registration.registrations.others.get(&from).copied() {
+            if recorded == disk {
+                self.registration.replaced.remove(&from);
+            } else {
+                self.registration.replaced.insert(from.clone());
+            }
+            return self.send(from, Content::Registered { disk: recorded }, out);
         }
         self.registration.writing.insert(from.clone());
         self.registration.registrations.others.insert(from.clone(), disk);

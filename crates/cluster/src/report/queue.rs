@@ -221,8 +221,8 @@ impl fmt::Display for Why {
     }
 }
 
-fn named(label: Option<&ClientLabel>) -> &str {
-    label.map_or("a client", ClientLabel::as_str)
+fn named(label: Option<&ClientLabel>) -> String {
+    label.map_or_else(|| "a client".to_owned(), ToString::to_string)
 }
 
 /// Prints names, separated by commas.

@@ -58,6 +58,8 @@ pub enum RequestRefusal {
 pub struct VotersInReach {
     pub reached: usize,
     pub voters: usize,
+    /// Number of further ones that it has heard from, and that do not vote any more because they have lost their disks.
+    pub replaced: usize,
 }
 
 impl VotersInReach {
@@ -69,12 +71,17 @@ impl VotersInReach {
 
 impl fmt::Display for VotersInReach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let VotersInReach { reached, voters } = self;
+        let VotersInReach { reached, voters, replaced } = self;
         let verb = if *reached == 1 { "is" } else { "are" };
         write!(f, "{reached} of {voters} voters {verb} reachable")?;
+        match replaced {
+            0 => {}
+            1 => write!(f, ", and one more has lost its disk and does not vote")?,
+            many => write!(f, ", and {many} more have lost their disks and do not vote")?,
+        }
         if self.is_majority() {
-            // There can be a leader: it has to be elected, or to let this site in.
-            write!(f, ", which should be enough in a moment")?;
+            // How long that takes is not promised: one of them may have lost its disk, and this site does not know it.
+            write!(f, "; they have to elect a leader, and it has to let this site in")?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use super::asked::OpenRequest;
 use super::connected_client::{ConnectedClient, Greeted};
 use super::convert;
 use crate::engine::Listener;
-use crate::front::{Front, NotWatched};
+use crate::front::{Front, NotWatched, show_line};
 use crate::gate::WatchUse;
 
 /// Maximum number of bytes that wait for a watching client before it loses lines.
@@ -129,7 +129,8 @@ impl ClientWatch {
             origin = looked;
             self.origin.store(origin, Ordering::Relaxed);
         }
-        self.client.say(&ToClient::Traced { tag: self.tag, origin, lines: lines.to_vec(), lost: more });
+        let lines = lines.iter().cloned().map(show_line).collect();
+        self.client.say(&ToClient::Traced { tag: self.tag, origin, lines, lost: more });
     }
 }
 

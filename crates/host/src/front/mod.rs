@@ -13,6 +13,7 @@ mod acquire;
 mod permits;
 mod questions;
 mod readiness;
+mod shown;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +36,8 @@ pub use acquire::{
 };
 pub use permits::PermitsError;
 pub use questions::{BrokenLock, NotAnswered, NotWatched, QueueReader};
+pub(crate) use shown::show_line;
+pub use shown::shown;
 
 /// The single admission path of a node. Clones refer to the same node and the same rules.
 #[derive(Clone)]

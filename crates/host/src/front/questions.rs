@@ -11,6 +11,7 @@ use meshlock_protocol::Epoch;
 use tokio::sync::oneshot;
 
 use super::permits::permits_of;
+use super::shown::{show, show_queue};
 use super::{Admitted, Front};
 use crate::engine::Listener;
 use crate::gate::{AuditEvent, TooMany, WatchUse};
@@ -77,7 +78,9 @@ impl QueueReader {
 impl Front {
     /// Returns who holds a lock and who waits for it, in the whole cluster.
     pub async fn queue(&self, caller: &Admitted, lock: LockName) -> Result<LockQueue, NotAnswered> {
-        self.queue_reader(caller, Verb::Watch, &lock)?.read().await
+        let mut queue = self.queue_reader(caller, Verb::Watch, &lock)?.read().await?;
+        show_queue(&mut queue);
+        Ok(queue)
     }
 
     /// Checks once whether the caller may read a lock's queue, for callers that read it again and again. `verb` says what for: to watch
@@ -99,6 +102,9 @@ impl Front {
         let answer = self.question(|request| ClientCall::Overview { request }).await?;
         let ClientAnswer::Overview { mut overview, .. } = answer else { return Err(unexpected(&answer)) };
         overview.held.retain(|held| self.may(caller, Verb::Watch, Subject::Lock(&held.lock)));
+        for held in &mut overview.held {
+            show(&mut held.holder.label);
+        }
         Ok(overview)
     }
 
@@ -115,11 +121,11 @@ impl Front {
     ) -> Result<(Vec<SiteLocks>, Vec<SiteName>), NotAnswered> {
         self.check_subject(caller, Verb::Watch, Subject::Cluster)?;
         let answer = self.question(|request| ClientCall::Locks { request }).await?;
-        if let ClientAnswer::Locks { sites, missing, .. } = answer {
-            Ok((sites, missing))
-        } else {
-            Err(unexpected(&answer))
-        }
+        let ClientAnswer::Locks { mut sites, missing, .. } = answer else { return Err(unexpected(&answer)) };
+        let holders =
+            sites.iter_mut().flat_map(|site| &mut site.locks).filter_map(|lock| lock.holder.as_mut());
+        holders.for_each(|holder| show(&mut holder.label));
+        Ok((sites, missing))
     }
 
     /// Breaks a lock: takes it away from all its holders.
@@ -128,7 +134,12 @@ impl Front {
         self.check_audit()?;
         self.refuse_in_outage()?;
         let answer = self.question(|request| ClientCall::Break { request, lock: lock.clone() }).await?;
-        let ClientAnswer::Broken { cut_off, missing, .. } = answer else { return Err(unexpected(&answer)) };
+        let ClientAnswer::Broken { mut cut_off, missing, .. } = answer else {
+            return Err(unexpected(&answer));
+        };
+        for cut_off in &mut cut_off {
+            show(&mut cut_off.label);
+        }
         let fences = cut_off.iter().map(|cut_off| cut_off.fence.value()).collect();
         self.audit().note(caller, Some(&lock), AuditEvent::Broke { fences });
         Ok(BrokenLock { cut_off, missing })
@@ -138,7 +149,8 @@ impl Front {
     pub async fn set_rules(&self, caller: &Admitted, rules: RulesText) -> Result<Epoch, NotAnswered> {
         self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
         self.check_audit()?;
-        let answer = self.question(|request| ClientCall::SetRules { request, rules }).await?;
+        let answer = self.question(|request| ClientCall::SetRules { request, rules }).await;
+        let answer = answer.map_err(|error| self.with_disk_failure(error))?;
         let ClientAnswer::RulesSet { epoch, .. } = answer else { return Err(unexpected(&answer)) };
         self.audit().note(caller, None, AuditEvent::SetRules { epoch: epoch.number() });
         Ok(epoch)
@@ -156,6 +168,17 @@ impl Front {
             self.audit().note(caller, None, AuditEvent::Removed { site: Some(site) });
         }
         Ok(leaves)
+    }
+
+    /// Adds to the error that the cluster cannot do something at present that this site's disk fails, which is the likely reason.
+    fn with_disk_failure(&self, error: NotAnswered) -> NotAnswered {
+        match (error, self.disk_failure()) {
+            (NotAnswered::Unavailable(why), Some(disk)) => NotAnswered::Unavailable(format!(
+                "{why}; the disk of {} cannot be written: {disk}",
+                self.site()
+            )),
+            (error, _) => error,
+        }
     }
 
     /// Refuses an order of an administrator that this site could not carry out, before anything has happened.
@@ -208,7 +231,7 @@ impl Front {
     /// Checks whether something may be changed: if the audit log is required, it must be possible to write it. A site may leave all the
     /// same.
     fn check_audit(&self) -> Result<(), NotAnswered> {
-        self.audit().check().map_err(|error| NotAnswered::Refused(error.to_string()))
+        self.audit().check().map_err(|error| NotAnswered::Unavailable(error.to_string()))
     }
 
     /// Asks the node and waits for the single answer.

@@ -18,6 +18,17 @@ impl Front {
         self.node().published().may_grant()
     }
 
+    /// Returns why this site grants nothing at present, for whoever decides whether to send it clients; `None` if it grants locks.
+    pub fn why_not_ready(&self) -> Option<String> {
+        if !self.is_ready() {
+            let why = "it is not a member of the cluster, or has no lease; see GET /v1/status";
+            return Some(why.to_owned());
+        }
+        // Anybody may ask, so the file is not named.
+        let why = "its audit log is required and cannot be written; its own log says why";
+        self.audit().check().err().map(|_| why.to_owned())
+    }
+
     /// Returns what is wrong with the site's disk, if the last write to it failed. Until it accepts writes again the site cannot vote, lead
     /// or join; it still grants locks while it has a lease.
     pub fn disk_failure(&self) -> Option<String> {

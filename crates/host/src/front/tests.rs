@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use meshlock_cluster::access::{Access, Pace, RuleText, Tokens};
 use meshlock_cluster::node::Config;
+use meshlock_cluster::rules::RulesText;
 use meshlock_cluster::table::Wait;
 use meshlock_testing::{async_test, eventually, eventually_some, in_time};
 use serde_json::Value;
@@ -364,7 +365,14 @@ fn nothing_is_granted_or_changed_while_a_required_audit_log_cannot_be_written() 
         };
         assert!(error.to_string().starts_with("this site does nothing without its audit log"), "{error}");
         let broken = in_time("an answer", front.break_lock(&me, "a".parse().unwrap())).await;
-        assert!(matches!(broken, Err(NotAnswered::Refused(_))), "{broken:?}");
+        assert!(matches!(broken, Err(NotAnswered::Unavailable(_))), "{broken:?}");
+        let set = in_time("an answer", front.set_rules(&me, RulesText::default())).await;
+        assert!(matches!(set, Err(NotAnswered::Unavailable(_))), "{set:?}");
+        let why = front.why_not_ready().unwrap();
+        assert!(
+            front.is_ready() && why.starts_with("its audit log is required and cannot be written"),
+            "{why}"
+        );
         assert_eq!(front.audit().lost(), 0);
     });
 }

@@ -8,6 +8,7 @@ use super::audit::MAX_WAITING as MAX_WAITING_LINES;
 use super::usage::MAX_PRINCIPALS;
 use super::*;
 use meshlock_cluster::access::{Pace, RuleText};
+use meshlock_cluster::printable::is_invisible;
 
 fn named(name: &str) -> Principal {
     Principal::Named(name.parse().unwrap())
@@ -228,6 +229,20 @@ fn a_file_that_is_too_long_is_rotated_and_only_so_many_are_kept() {
         .collect();
     assert!(fences.len() > 8 && fences.last() == Some(&19), "{fences:?}");
     assert!(fences.windows(2).all(|pair| pair[1] == pair[0] + 1), "none is missing between two: {fences:?}");
+}
+
+#[test]
+fn a_line_has_no_effect_on_a_terminal_that_prints_it_and_reads_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit");
+    let audit = Audit::open(&AuditTarget::File(AuditFile::new(&path))).unwrap();
+    let hostile: LockName = "\u{61c}\u{202e}\u{9b}31m\u{e0041}evil".parse().unwrap();
+    audit.note(&caller(named("ci")), Some(&hostile), AuditEvent::Granted { fence: 1 });
+    audit.flush();
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(!text.trim_end().chars().any(is_invisible), "{text:?}");
+    let line: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(line["lock"], hostile.as_str());
 }
 
 #[test]

@@ -122,6 +122,8 @@ pub(super) fn read_label(label: &ClientLabel) -> Option<LabelInfo> {
 
 #[cfg(test)]
 mod tests {
+    use meshlock_host::front::shown;
+
     use super::*;
 
     fn lock(name: &str) -> LockName {
@@ -175,5 +177,16 @@ mod tests {
         }
         let error = label(&Principal::Local, Form::Whole, lease, 0, &[b'x'; 300]).unwrap_err();
         assert!(error.to_string().starts_with("a value of 300 bytes is too long"), "{error}");
+    }
+
+    #[test]
+    fn people_see_the_owner_and_the_value_and_not_the_session() {
+        let (owner, lease) = (Principal::User(1000), LeaseId::new(0x51_494_022_549_506).unwrap());
+        for form in [Form::Whole, Form::Permit] {
+            let label = label(&owner, form, lease, 7, b"deploy.sh, client oncall of s1").unwrap();
+            assert_eq!(shown(&label).as_str(), "uid:1000 (label \"deploy.sh, client oncall of s1\")");
+            let silent = super::label(&owner, form, lease, 7, b"").unwrap();
+            assert_eq!(shown(&silent).as_str(), "uid:1000 (Consul session)");
+        }
     }
 }

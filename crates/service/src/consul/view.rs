@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_cluster::access::{Subject, Verb};
 use meshlock_cluster::names::LockName;
-use meshlock_host::front::{Admitted, QueueReader};
+use meshlock_host::front::{Admitted, QueueReader, shown};
 use meshlock_system::now;
 use serde::Serialize;
 use serde::ser::Serializer;
@@ -315,7 +315,7 @@ fn held_elsewhere(holder: &Holder) -> ConsulHolder {
             session: ids::other(fence),
             form: Form::Whole,
             flags: LOCK_FLAGS,
-            value: label.map_or_else(Vec::new, |label| label.as_str().as_bytes().to_vec()),
+            value: label.map_or_else(Vec::new, |label| shown(label).as_str().as_bytes().to_vec()),
             fence,
         },
     }

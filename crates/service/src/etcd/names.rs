@@ -124,6 +124,8 @@ pub(crate) fn read_label(label: &ClientLabel) -> Option<(LeaseId, Form, Vec<u8>)
 
 #[cfg(test)]
 mod tests {
+    use meshlock_host::front::shown;
+
     use super::*;
 
     fn lease(number: i64) -> LeaseId {
@@ -195,5 +197,15 @@ mod tests {
         assert_eq!(lock_of_prefix(b"jobs"), None);
         assert_eq!(lock_of_prefix(b"/"), None);
         assert_eq!(behind(&before(b"jobs/4d")), Some(&b"jobs/4d"[..]));
+    }
+
+    #[test]
+    fn people_see_the_owner_and_the_value_and_not_the_lease() {
+        for form in [Form::Hex, Form::Decimal, Form::Direct] {
+            let given = label(&Principal::User(1000), lease(0x4d_1234), form, b"host of root: 3").unwrap();
+            assert_eq!(shown(&given).as_str(), "uid:1000 (label \"host of root: 3\")", "{given}");
+            let silent = label(&Principal::User(1000), lease(0x4d_1234), form, b"").unwrap();
+            assert_eq!(shown(&silent).as_str(), "uid:1000 (etcd lease)", "{silent}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use meshlock_cluster::access::Verb;
 use meshlock_cluster::names::LockName;
-use meshlock_host::front::Admitted;
+use meshlock_host::front::{Admitted, shown};
 use tonic::Status;
 
 use super::Etcd;
@@ -44,8 +44,8 @@ fn kv_of_holder(lock: &LockName, holder: &Holder) -> KeyValue {
         (names::key_of(lock, lease, form), lease.number(), value)
     } else {
         let key = format!("{}/meshlock.{}.{:x}", lock.as_str(), holder.site, holder.fence).into_bytes();
-        let label = holder.label.as_ref().map_or("", |label| label.as_str());
-        (key, 0, label.as_bytes().to_vec())
+        let label = holder.label.as_ref().map(|label| shown(label).as_str().as_bytes().to_vec());
+        (key, 0, label.unwrap_or_default())
     };
     let (create_revision, mod_revision) = (holder.fence, holder.fence);
     KeyValue { key, create_revision, mod_revision, version: 1, value, lease }

@@ -7,7 +7,7 @@ use meshlock_cluster::node::{CutOff, InLine, line};
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::table::HolderReport;
 use meshlock_cluster::time::Span;
-use meshlock_host::front::{Admitted, BrokenLock};
+use meshlock_host::front::{Admitted, BrokenLock, shown};
 use tonic::{Code, Status};
 
 use super::errors::{api_error, bad, denied, unanswered};
@@ -30,7 +30,7 @@ fn names(sites: &[SiteName]) -> Vec<String> {
 }
 
 fn who(label: Option<&meshlock_cluster::names::ClientLabel>) -> String {
-    label.map(ToString::to_string).unwrap_or_default()
+    label.map(|label| shown(label).to_string()).unwrap_or_default()
 }
 
 impl Own {

@@ -54,6 +54,15 @@ pub(crate) fn denied(error: Denied) -> Status {
 
 /// Builds the error for a lock that was not acquired.
 pub(super) fn not_held(lock: &str, error: AcquireError) -> Status {
+    not_done(&format!("cannot acquire the lock '{lock}'"), error)
+}
+
+/// Builds the error for a session that was not begun.
+pub(super) fn no_new_session(error: AcquireError) -> Status {
+    not_done("cannot begin a session", error)
+}
+
+fn not_done(what: &str, error: AcquireError) -> Status {
     let (code, grpc) = match &error {
         AcquireError::Busy => ("busy", Code::Aborted),
         AcquireError::TimedOut => ("timed_out", Code::DeadlineExceeded),
@@ -69,5 +78,5 @@ pub(super) fn not_held(lock: &str, error: AcquireError) -> Status {
         AcquireError::Registry(error) if error.is_a_limit() => ("too_many", Code::ResourceExhausted),
         AcquireError::Registry(_) => ("taken", Code::FailedPrecondition),
     };
-    api_error(code, grpc, format!("cannot acquire the lock '{lock}': {error}"))
+    api_error(code, grpc, format!("{what}: {error}"))
 }

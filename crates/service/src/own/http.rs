@@ -137,14 +137,15 @@ pub(super) fn routes(own: Own) -> Router {
                 }),
         )
         .route("/openapi.json", get(|| async { ([(header::CONTENT_TYPE, "application/json")], OPENAPI) }))
-        .route("/healthz", get(move || async move { health(&healthy, true) }))
-        .route("/readyz", get(move || async move { health(&ready, ready.sessions.front().is_ready()) }))
+        .route("/healthz", get(move || async move { health(&healthy, None) }))
+        .route("/readyz", get(move || async move { health(&ready, ready.sessions.front().why_not_ready()) }))
 }
 
-fn health(own: &Own, good: bool) -> Response {
+/// Answers a probe; `why` is what is wrong.
+fn health(own: &Own, why: Option<String>) -> Response {
+    let good = why.is_none();
     let code = if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let why =
-        if good { "" } else { "it is not a member of the cluster, or has no lease; see GET /v1/status" };
+    let why = why.unwrap_or_default();
     let disk = own.sessions.front().disk_failure().unwrap_or_default();
     json(code, &serde_json::json!({ "site": own.sessions.site(), "ok": good, "why": why, "disk": disk }))
 }

@@ -6,7 +6,7 @@ use meshlock_host::front::Admitted;
 use meshlock_system::now;
 use tonic::{Code, Status};
 
-use super::errors::{api_error, bad, no_session, not_held};
+use super::errors::{api_error, bad, no_new_session, no_session};
 use super::{Own, label};
 use crate::proto::meshlock::{Grant, Session};
 use crate::sessions::registry::{KeyGrant, LeaseDuration, LeaseId};
@@ -46,7 +46,7 @@ impl Own {
     ) -> Result<LeaseId, Status> {
         self.sessions
             .grant(caller, lasts, Some(label(caller, who)?))
-            .map_err(|error| not_held("", error.into()))
+            .map_err(|error| no_new_session(error.into()))
     }
 
     pub(super) fn session(&self, caller: &Admitted, lease: LeaseId) -> Result<Session, Status> {

@@ -31,10 +31,10 @@ pub(super) struct WaitingSupervisor {
 impl WaitingSupervisor {
     /// Starts the supervisor, which waits. If this process ends before it starts CMD, the supervisor ends, too.
     /// `node` and the name of the lock are seen by [commands below it](super::nesting).
-    pub(super) fn start(node: &str, name: &LockName, command: &[OsString]) -> anyhow::Result<Self> {
+    pub(super) fn start(node: &[String; 2], name: &LockName, command: &[OsString]) -> anyhow::Result<Self> {
         let (control, theirs) = Control::pair().context("cannot make a pair of sockets")?;
         let mut process = Command::new(OURSELVES);
-        process.arg(supervisor::NAME).arg(node).arg(name.as_str()).args(command);
+        process.arg(supervisor::NAME).args(node).arg(name.as_str()).args(command);
         process.process_group(0).stdin(Stdio::from(theirs));
         process.env("MESHLOCK_NAME", name.as_str());
         let pid = Pid::from_child(&process.spawn().context("cannot start a process for CMD")?);
@@ -94,6 +94,9 @@ impl Child {
             .chain(held.request.descriptors())
             .collect();
         supervisor.control.order(&order, &descriptors).context("cannot reach the supervisor of CMD")?;
+        // Only CMD keeps the session by it, whatever becomes of this process from here on.
+        drop(descriptors);
+        drop(keep_alive);
         let running = Process::find(supervisor.id());
         match supervisor.control.receive()? {
             Some(FromSupervisor::Started(cmd)) => {
@@ -113,6 +116,11 @@ impl Child {
     /// Returns the descriptor that is readable when something has happened to CMD; `None` once the supervisor has ended.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.running.map(|_| self.supervisor.control.as_fd())
+    }
+
+    /// Returns whether the supervisor has told that CMD has ended, and [`look`](Child::look) would say so.
+    pub(super) fn has_ended(&self) -> bool {
+        self.running.is_some() && self.supervisor.control.tells_the_end()
     }
 
     /// Passes a signal on to CMD's process group.

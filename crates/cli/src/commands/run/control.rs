@@ -116,6 +116,17 @@ impl Control {
         }
     }
 
+    /// Whether what the supervisor tells next, if it has told anything, is that CMD has ended. It is read later.
+    pub(super) fn tells_the_end(&self) -> bool {
+        let mut bytes = [0; MAX_PACKET_BYTES];
+        match recv(&self.0, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((_, count)) => {
+                matches!(FromSupervisor::decode(&bytes[..count]), Some(FromSupervisor::Ended { .. }))
+            }
+            Err(_) => false,
+        }
+    }
+
     /// Whether the other end, from which nothing more is expected, has gone. To be called when there is something to read.
     pub(super) fn is_over(&self) -> bool {
         let mut bytes = [0; MAX_PACKET_BYTES];
@@ -177,7 +188,9 @@ mod tests {
             FromSupervisor::Stopped(20),
             FromSupervisor::Ended { code: 255, is_last: true },
         ] {
+            assert!(!ours.tells_the_end());
             theirs.say(said).unwrap();
+            assert_eq!(ours.tells_the_end(), matches!(said, FromSupervisor::Ended { .. }));
             assert_eq!(ours.receive().unwrap(), Some(said));
         }
         drop(ours);

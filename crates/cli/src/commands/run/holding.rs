@@ -48,6 +48,8 @@ pub(super) struct Holding {
     deadlines: Option<Deadlines>,
     /// Whether CMD and all processes that it started have ended by themselves.
     is_alone: bool,
+    /// Whether the user wants to know what the node cannot do.
+    is_verbose: bool,
     /// Receives a value when the last message to the user has been written.
     said: Option<Receiver<()>>,
 }
@@ -61,21 +63,37 @@ struct Deadlines {
 }
 
 impl Holding {
-    pub(super) fn new(mut request: PolledRequest, child: Child, grace: Option<Span>) -> Self {
+    pub(super) fn new(
+        mut request: PolledRequest,
+        child: Child,
+        grace: Option<Span>,
+        is_verbose: bool,
+    ) -> Self {
         let line = request.take_line();
-        Holding { request, line, grace, child, deadlines: None, is_alone: false, said: None }
+        Holding { request, line, grace, child, deadlines: None, is_alone: false, is_verbose, said: None }
     }
 
     /// Holds the lock until CMD has ended by itself or was ended.
     pub(super) fn hold(mut self, events: &EventSource) -> anyhow::Result<CommandOutcome> {
-        // If this process and the supervisor are gone when the lock is lost, the node ends this group.
-        let asked = self.request.guard(self.child.group());
-        self.on_session(asked);
+        // If this process and the supervisor are gone when the lock is lost, the node ends this group; unless it has refused the
+        // supervisor, as a node of another user does. Then it would refuse this, too.
+        let asked = match self.request.take_guard_refusal() {
+            Some(why) => {
+                self.tell_guard_refusal(&why);
+                Ok(())
+            }
+            None => self.request.guard(self.child.group()),
+        };
+        if !self.child.has_ended() {
+            self.on_session(asked);
+        }
         let code = loop {
             if self.is_over() {
                 break EXIT_LOST;
             }
-            match events.wait(self.request.descriptor(), self.child.descriptor(), Some(self.next_look()))? {
+            // If CMD has ended while this process was stopped, its end counts, and not what has become of the lock since then.
+            let until = (self.deadlines.is_some() || !self.child.has_ended()).then(|| self.next_look());
+            match events.wait(self.request.descriptor(), self.child.descriptor(), until)? {
                 WakeReason::Time => self.on_time(),
                 WakeReason::Child => match self.child.look()? {
                     // Processes that CMD left behind still hold the lock, and their supervisor and the node watch over them.
@@ -125,12 +143,20 @@ impl Holding {
         Ok(code_of_signal(Signal::KILL.as_raw()))
     }
 
-    /// Handles what has happened to the session. `done` is what the call that found out returned: an error if the session is over.
-    fn on_session(&mut self, done: Result<(), ConnectionError>) {
-        if let Some(why) = self.request.take_guard_refusal() {
+    /// Says what the node cannot do if Meshlock's own processes are killed, to users who want to know: at a node of another user it is so
+    /// for every command.
+    fn tell_guard_refusal(&mut self, why: &str) {
+        if self.is_verbose {
             self.tell_aside(format!(
                 "if this process and the supervisor of CMD are killed, the node cannot end CMD: {why}"
             ));
+        }
+    }
+
+    /// Handles what has happened to the session. `done` is what the call that found out returned: an error if the session is over.
+    fn on_session(&mut self, done: Result<(), ConnectionError>) {
+        if let Some(why) = self.request.take_guard_refusal() {
+            self.tell_guard_refusal(&why);
         }
         let (act_by, why) = match *self.request.state() {
             RequestState::Held { .. } => return,

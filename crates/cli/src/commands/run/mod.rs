@@ -32,6 +32,7 @@ use std::path::Path;
 
 use clap::Args;
 use meshlock_cluster::names::{ClientLabel, LockName};
+use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::Wait;
 
 use crate::location::NodeFlags;
@@ -94,7 +95,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DURATION")]
     wait: Option<HumanDuration>,
     /// How many may hold the lock at once, 1 to 1024 [default: 1]; while it is in use, another number is refused
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(Rules::MAX_PERMITS)))]
     permits: Option<u32>,
     #[command(flatten)]
     node: NodeFlags,
@@ -151,7 +152,7 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
         Ok(child) => child,
         Err(code) => return Ok(CommandOutcome::Exit(code)),
     };
-    Holding::new(held.request, child, grace.map(HumanDuration::span)).hold(&events)
+    Holding::new(held.request, child, grace.map(HumanDuration::span), *verbose).hold(&events)
 }
 
 /// Returns the label that other clients see: the command and the process id.

@@ -14,7 +14,7 @@
 //! the time to start it off the time between the grant and CMD.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -25,17 +25,18 @@ use meshlock_system::{Process, hang_up_stopped, kill_descendants, now, signal_de
 use meshlock_wire::clients::{ToClient, take_to_client};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Pid, Signal, WaitOptions, set_child_subreaper, setpgid, setsid, wait};
 
 use super::control::{Control, FromSupervisor, StartOrder};
 use super::events::{BlockedSignals, block_signals};
 use super::{code_of_signal, start, tell};
 
-/// Name of the hidden command. Its arguments are the node, the lock and CMD. It is started for every `meshlock run`, and must be fast.
+/// Name of the hidden command. Its arguments are the place of the node and the certificate for it, the lock and CMD. It is started for every `meshlock run`, and must be fast.
 pub(crate) const NAME: &str = "supervise-held";
 
 /// Number of arguments before CMD.
-const BEFORE_COMMAND: usize = 2;
+const BEFORE_COMMAND: usize = 3;
 
 /// Smallest number for the descriptor that CMD inherits. Scripts use small descriptors themselves (`exec 3<file`).
 const MIN_DESCRIPTOR: i32 = 100;
@@ -131,6 +132,16 @@ fn let_go_of_the_callers_files() -> io::Result<()> {
     std::env::set_current_dir("/")
 }
 
+/// Returns whether the process that has started this one was stopped by a signal or a debugger.
+fn is_parent_stopped() -> bool {
+    let stat = rustix::process::getppid()
+        .and_then(|parent| fs::read_to_string(format!("/proc/{}/stat", parent.as_raw_nonzero())).ok())
+        .unwrap_or_default();
+    // The name of the program, in parentheses, can contain anything.
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    matches!(state, Some('T' | 't'))
+}
+
 struct Supervisor {
     cmd: Pid,
     /// The connection to `meshlock run`; `None` once that has gone.
@@ -201,6 +212,9 @@ impl Supervisor {
                 Err(error) => return Err(error.into()),
             }
         };
+        if !has_children {
+            self.end_session_of_stopped();
+        }
         if let Some(code) = code {
             if !has_children {
                 // `meshlock run` ends the session when it sees that this process has ended.
@@ -209,6 +223,15 @@ impl Supervisor {
             self.say(FromSupervisor::Ended { code, is_last: !has_children });
         }
         Ok(has_children)
+    }
+
+    /// Ends the session if `meshlock run` is stopped: it has the session open, too, and would keep the lock until it goes on, although no
+    /// process is left that could need it.
+    fn end_session_of_stopped(&self) {
+        if let (Some(_), Some(session), true) = (&self.control, self.session.first(), is_parent_stopped()) {
+            // The node may have gone.
+            let _ = shutdown(session, Shutdown::Both);
+        }
     }
 
     fn say(&self, what: FromSupervisor) {

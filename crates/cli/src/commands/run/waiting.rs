@@ -17,6 +17,7 @@ use super::events::{EventSource, WakeReason};
 use super::{label, nesting, tell};
 use crate::embedded;
 use crate::location::{self, FoundBy, NodeFlags, NodeLocation};
+use crate::output::UsageError;
 use meshlock_wire::clients::ToNode;
 
 use meshlock_client::{Connection, ConnectionError, NotGranted, PolledRequest, RequestState};
@@ -25,8 +26,6 @@ use meshlock_wire::clients::RefusalKind;
 /// After this time, a user at a terminal is told who holds the lock.
 const TELL_AFTER: Span = Span::from_millis(1000);
 
-/// What nested commands are told of the embedded node.
-const EMBEDDED: &str = "embedded";
 /// How long the node may take to say who has the lock that was not granted.
 const NAME_WITHIN: Duration = Duration::from_secs(2);
 
@@ -84,15 +83,13 @@ impl RunRequest {
             Err(error) if location::is_none(&error) => None,
             Err(error) => return Err(error),
         };
-        let at = location.as_ref().map_or_else(|| EMBEDDED.to_owned(), ToString::to_string);
-        nesting::refuse_own_lock(&at, &lock, permits)?;
+        let who = label(&command[0]);
+        nesting::refuse_own_lock(location.as_ref(), &lock, permits, &who)?;
         // Started first: it takes as long as asking the node, and the node must know it before it grants the lock.
-        let supervisor = WaitingSupervisor::start(&at, &lock, command)?;
-        let (who, connection) = (label(&command[0]), None);
-        let mut request =
-            RunRequest { lock, wait, permits, who, location, connection, supervisor, since: now() };
-        request.connection = Some(request.connect()?);
-        Ok(request)
+        let supervisor = WaitingSupervisor::start(&nesting::words(location.as_ref()), &lock, command)?;
+        let since = now();
+        let connection = Some(connect(location.as_ref(), &who)?);
+        Ok(RunRequest { lock, wait, permits, who, location, connection, supervisor, since })
     }
 
     /// Returns which node is used, and why.
@@ -101,13 +98,6 @@ impl RunRequest {
         match &self.location {
             Some(location) => format!("uses the node at {location}: {}", location.found_by),
             None => format!("uses the node at {}: {}", embedded.unwrap_or_default(), FoundBy::Embedded),
-        }
-    }
-
-    fn connect(&self) -> anyhow::Result<Connection> {
-        match &self.location {
-            Some(location) => location.connect_for_children(&self.who),
-            None => embedded::connect(&self.who),
         }
     }
 
@@ -121,7 +111,7 @@ impl RunRequest {
         loop {
             let connection = match self.connection.take() {
                 Some(connection) => connection,
-                None => self.connect()?,
+                None => connect(self.location.as_ref(), &self.who)?,
             };
             match self.wait_at(connection, events) {
                 Ok(Some(waited)) => return Ok(waited),
@@ -182,6 +172,21 @@ impl RunRequest {
             Wait::Try | Wait::Forever => format!("someone else has the lock '{}'{holder}", self.lock),
         }
     }
+}
+
+/// Connects to the node at this place; `None` is the embedded node, which is started if it does not run.
+fn connect(location: Option<&NodeLocation>, who: &ClientLabel) -> anyhow::Result<Connection> {
+    let connected = match location {
+        Some(location) => location.connect_for_children(who),
+        None => embedded::connect(who),
+    };
+    connected.map_err(|error| match error.downcast_ref() {
+        // The same exit code as for a client that may acquire other locks, but not this one.
+        Some(ConnectionError::Refused { kind: RefusalKind::Denied, .. }) => {
+            UsageError::new(error.to_string()).into()
+        }
+        _ => error,
+    })
 }
 
 /// Describes the client that has held the lock longest; `None` if nobody holds it any more.

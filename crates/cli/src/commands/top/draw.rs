@@ -11,7 +11,7 @@ use ratatui::{Frame, Terminal};
 use super::super::queue::holders;
 use super::super::status::who;
 use super::model::{LockRow, MemberRow, Model, Pane};
-use crate::output::Printable;
+use crate::output::{Printable, counted};
 
 /// The help pane: what the keys do.
 const HELP: [&str; 8] = [
@@ -61,11 +61,11 @@ fn title_of(model: &Model) -> String {
         format!(" · {} grants/s", rounded(rates.iter().sum()))
     };
     format!(
-        "{} · view {} · {} members · {} locks in use{rate} · seen by {}",
+        "{} · view {} · {} · {} in use{rate} · seen by {}",
         status.cluster,
         status.view.epoch.number(),
-        status.view.members.len(),
-        model.locks_in_all(),
+        counted(status.view.members.len() as u64, "member"),
+        counted(model.locks_in_all(), "lock"),
         status.site
     )
 }

@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     if arguments.target.json {
         output::json(out, &document(&model))?;
     } else if arguments.once {
-        out.write_all(draw::as_text(&mut model, TEXT_WIDTH).as_bytes())?;
+        out.write_all(draw::as_text(&mut model, output::terminal_width().unwrap_or(TEXT_WIDTH)).as_bytes())?;
     } else {
         watch(arguments, remote, model)?;
     }

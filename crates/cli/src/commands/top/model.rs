@@ -204,7 +204,7 @@ impl Model {
                 used.holder.as_ref().filter(|holder| row.held.is_none_or(|held| held < holder.age))
             {
                 row.site = Some(site.clone());
-                row.who = who(holder.label.as_ref()).to_owned();
+                row.who = who(holder.label.as_ref());
                 (row.fence, row.held) = (Some(holder.fence.value()), Some(holder.age));
             }
         }

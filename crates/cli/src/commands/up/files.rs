@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use meshlock_cluster::names::SiteName;
@@ -114,6 +114,13 @@ fn own_directory(dir: &Path) -> anyhow::Result<PathBuf> {
     let dir = made.and_then(|()| dir.canonicalize()).map_err(|error| unusable(&error))?;
     if !places::is_own(&dir, 0o022) {
         let why = "other users can write to it, or it belongs to another user; name another directory";
+        return Err(unusable(&why).into());
+    }
+    // Where everybody may write, everybody may put another directory in its place, unless the sticky bit is set as for /tmp.
+    let is_open = |above: &&Path| fs::metadata(above).is_ok_and(|found| found.mode() & 0o1002 == 0o002);
+    if let Some(above) = dir.ancestors().skip(1).find(is_open) {
+        let why =
+            format!("all users can write to {}, which is above it; name another directory", above.display());
         return Err(unusable(&why).into());
     }
     Ok(dir)

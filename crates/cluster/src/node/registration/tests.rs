@@ -130,3 +130,31 @@ fn an_incarnation_that_is_called_too_old_by_a_voter_is_followed_by_one_that_is_n
     lone.receive_from("b", Content::TooOld { incarnation: last.next(), last: last.next() });
     assert_eq!(lone.node.me().incarnation, last.next());
 }
+
+#[test]
+fn a_voter_whose_disk_was_replaced_is_not_counted_as_one_that_can_elect() {
+    let mut lone = Lone::start(&["a", "b", "c"], Disk::default());
+    lone.write();
+    let (disk, first) = (lone.node.me().incarnation, Incarnation::new(7));
+    lone.receive_from("b", Content::Register { disk: first });
+    lone.write();
+    let said = |lone: &Lone| lone.node.voters_in_reach().to_string();
+    assert!(
+        said(&lone).starts_with("2 of 3 voters are reachable; they have to elect a leader"),
+        "{}",
+        said(&lone)
+    );
+    lone.receive_from("b", Content::Register { disk: first.next() });
+    assert!(!lone.node.reaches_majority());
+    assert_eq!(said(&lone), "1 of 3 voters is reachable, and one more has lost its disk and does not vote");
+    // The old disk is back.
+    lone.receive_from("b", Content::Register { disk: first });
+    assert!(lone.node.reaches_majority());
+    // This site itself has lost its disk.
+    lone.receive_from("c", Content::Registered { disk: disk.next() });
+    assert!(
+        said(&lone).starts_with("2 of 3 voters are reachable, and one more has lost its disk"),
+        "{}",
+        said(&lone)
+    );
+}

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use meshlock_cluster::printable::printable_json;
 use serde_json::{Value, json};
 
 use super::{AuditFile, WhenUnwritable, WriterMessage, WriterState};
@@ -95,7 +96,7 @@ impl Writer {
 
     /// Appends a line to those that wait, after rotating the file if it would become too long.
     fn append(&mut self, line: &Value) {
-        let line = format!("{line}\n");
+        let line = printable_json(&line.to_string()) + "\n";
         let length = self.length.map(|length| length + self.pending.len() as u64);
         let is_full =
             length.is_some_and(|length| length > 0 && length + line.len() as u64 > self.file.max_bytes);
@@ -128,7 +129,9 @@ impl Writer {
                 Err(error) => return self.fail(&error),
             }
         }
-        self.shared.fails.store(false, Ordering::Relaxed);
+        if self.shared.fails.swap(false, Ordering::Relaxed) {
+            tracing::warn!(path = %self.file.path.display(), "the audit log can be written again");
+        }
     }
 
     fn fail(&mut self, error: &io::Error) {

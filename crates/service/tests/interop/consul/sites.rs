@@ -70,7 +70,7 @@ fn a_read_that_waits_wakes_when_another_site_s_session_ends() {
     assert!(cluster.acquire(2, "jobs", &second, ""));
     // Clients of Meshlock's own API see it, and it sees them.
     let queue = cluster.ask(3, "GET", "/v1/locks/jobs", "");
-    assert!(queue.body["holders"][0]["who"].as_str().unwrap().starts_with("consul session "), "{queue:?}");
+    assert!(queue.body["holders"][0]["who"].as_str().unwrap().ends_with(" (Consul session)"), "{queue:?}");
 }
 
 #[test]
