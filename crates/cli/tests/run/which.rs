@@ -248,7 +248,8 @@ fn a_nested_command_recognises_another_site_of_the_cluster() {
     let mut command = user.command(MESHLOCK);
     command.args(["up", "-n", "3", "--plain", "--dir", "up"]);
     let mut up = Running::start(command);
-    while !up.line().contains("Ctrl-C ends all") {}
+    let is_ready = up.find_line("all sites are ready", |line| line.contains("Ctrl-C ends all").then_some(()));
+    assert!(is_ready.is_some());
     let (code, said) = nested(&user, "up/site-1.sock", &format!("MESHLOCK_SOCKET=up/site-2.sock {MESHLOCK}"));
     assert!(code == Some(64) && said.contains("already runs under the lock 'x'"), "{code:?} {said}");
     // Other commands of the user find it, too, with another runtime directory.
