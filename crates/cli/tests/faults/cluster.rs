@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::node::Standing;
 use meshlock_cluster::time::{Drift, Span};
-use meshlock_testing::{eventually, eventually_some};
+use meshlock_testing::eventually_some;
 use meshlock_wire::clients::Status;
 use rustix::process::Signal;
 

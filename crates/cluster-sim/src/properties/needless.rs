@@ -127,8 +127,10 @@ impl Needless {
     /// Records what a fault hinders, and until when.
     pub(crate) fn on_fault(&mut self, fault: &ClusterFault, now: Moment) {
         match fault {
-            ClusterFault::Pause { machine, length } => self.disturb_site(*machine, now, *length),
-            ClusterFault::SlowDisk { machine, length } => {
+            ClusterFault::Pause { machine, length } | ClusterFault::Suspend { machine, length, .. } => {
+                self.disturb_site(*machine, now, *length);
+            }
+            ClusterFault::SlowDisk { machine, length } | ClusterFault::StuckDisk { machine, length } => {
                 self.disturb_site(*machine, now, length + MAX_SLOW_WRITE);
             }
             ClusterFault::Partition { cut, length, .. } => {
@@ -136,10 +138,6 @@ impl Needless {
             }
             ClusterFault::SlowLink { from, to, more, length } => {
                 self.disturb_way((*from, *to), now, length + more);
-            }
-            ClusterFault::Suspend { machine, length, .. } => self.disturb_site(*machine, now, *length),
-            ClusterFault::StuckDisk { machine, length } => {
-                self.disturb_site(*machine, now, length + MAX_SLOW_WRITE);
             }
             ClusterFault::StuckForGood { machine } => {
                 self.sites[*machine].votes = false;

@@ -193,7 +193,9 @@ impl Cluster {
                     self.wire.push_back((self.now + self.delay, at, to, packet));
                 }
                 NodeOutput::Persist { token, writes } => {
-                    writes.iter().for_each(|write| self.disks[at].apply(write));
+                    for write in &writes {
+                        self.disks[at].apply(write);
+                    }
                     written = Some(token);
                 }
                 NodeOutput::Answer(answer) => {

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! While everything is well, nothing here adds a packet. A site *suspects* its connection to a peer when messages on their
-//! link are not acknowledged for [`MIN_PATIENCE`] or twice the usual round trip, when the leader does not answer for
+//! link are not acknowledged for [`MIN_REPLY_WAIT`] or twice the usual round trip, when the leader does not answer for
 //! that long, or when, asking to join, it gets no answer from a member. Then the two send each other
 //! [`Beat`](Content::Beat)s, directly and through every *carrier*. Each beat says how its sender hears its receiver, so each
 //! of them learns how its own packets arrive, also where only one direction is cut:
@@ -39,7 +39,7 @@ use crate::names::{Incarnation, Member, SiteName};
 use crate::time::{Span, Time};
 
 /// How long a peer always has to answer before its connection is suspected.
-const MIN_PATIENCE: Span = Span::from_millis(250);
+const MIN_REPLY_WAIT: Span = Span::from_millis(250);
 
 /// A beat is sent every this many ticks.
 const BEAT_TICKS: u64 = 3;
@@ -333,9 +333,9 @@ impl Node {
 
     /// Returns the sites that have not answered for longer than they usually take.
     fn stalled_peers(&self) -> BTreeSet<SiteName> {
-        let mut stalled: BTreeSet<SiteName> = self.links.stalled(self.now, MIN_PATIENCE).cloned().collect();
-        let patience = self.links.slowest_round_trip().unwrap_or_default().times(2).max(MIN_PATIENCE);
-        let is_long = |since: &Time| self.now.since(*since) > patience;
+        let mut stalled: BTreeSet<SiteName> = self.links.stalled(self.now, MIN_REPLY_WAIT).cloned().collect();
+        let timeout = self.links.slowest_round_trip().unwrap_or_default().times(2).max(MIN_REPLY_WAIT);
+        let is_long = |since: &Time| self.now.since(*since) > timeout;
         let leader = self.detours.unanswered.as_ref().filter(|(_, since)| is_long(since));
         stalled.extend(leader.map(|(leader, _)| leader.clone()));
         if !self.view.contains(&self.me) && self.detours.pinged_since.as_ref().is_some_and(is_long) {

@@ -19,7 +19,7 @@ use crate::lease::{LeaseGrants, Renewal};
 use crate::membership::{Round, Term};
 use crate::mutant::{self, Mutant};
 use crate::names::{Incarnation, Member, SiteName};
-use crate::rules::RulesText;
+use crate::rules::{Rules, RulesError, RulesText};
 use crate::time::{Span, Time};
 use crate::view::View;
 
@@ -240,6 +240,18 @@ impl Leadership {
     pub(super) fn left_with(&self, view: &View) -> Vec<SiteName> {
         let left = self.leaving.keys().filter(|member| !view.contains(member));
         left.map(|member| member.site.clone()).collect()
+    }
+
+    /// Handles a request for other rules, based on version `base` of those of `view`.
+    pub(super) fn on_rules(&mut self, base: u64, rules: RulesText, view: &View) -> Result<(), RulesError> {
+        let rules = Rules::new(rules)?;
+        rules.fit(view.members.len().max(1))?;
+        // If other rules are under way, this request is about rules that nobody has seen yet.
+        let version = self.pending.as_ref().map_or(view.rules_version, |next| next.rules_version);
+        if base == version && view.epoch > Epoch::default() {
+            self.rules = Some(WantedRules { base, rules: rules.text().clone() });
+        }
+        Ok(())
     }
 
     /// Handles a site's request to join.

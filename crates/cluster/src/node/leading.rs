@@ -5,14 +5,13 @@ mod tests;
 
 use meshlock_protocol::Epoch;
 
-use super::leader::{Leadership, WantedRules};
+use super::leader::Leadership;
 use super::packet::Content;
 use super::{Node, NodeOutput, Note};
 use crate::lease::LeaseGrants;
 use crate::membership::{self, MAX_VOTERS, Membership};
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
-use crate::rules::Rules;
 use crate::view::View;
 
 impl Node {
@@ -64,19 +63,8 @@ impl Node {
                 }
             }
             Content::SetRules { base, rules } => {
-                let checked = Rules::new(rules).and_then(|rules| {
-                    rules.fit(view.members.len().max(1))?;
-                    Ok(rules)
-                });
-                // If other rules are under way, this request is about rules that nobody has seen yet.
-                let version =
-                    leadership.pending.as_ref().map_or(view.rules_version, |next| next.rules_version);
-                match checked {
-                    Ok(rules) if base == version && view.epoch > Epoch::default() => {
-                        leadership.rules = Some(WantedRules { base, rules: rules.text().clone() });
-                    }
-                    Ok(_) => {}
-                    Err(error) => Node::misbehaved(from.site, &error.to_string(), out),
+                if let Err(error) = leadership.on_rules(base, rules, &view) {
+                    Node::misbehaved(from.site, &error.to_string(), out);
                 }
             }
             Content::Raft(_)

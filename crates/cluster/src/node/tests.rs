@@ -328,6 +328,15 @@ fn mangled_packets_of_a_voter_end_no_node() {
     mangled_packets_end_not("b");
 }
 
+fn any_route(draw: &mut fastrand::Rng) -> Route {
+    let site = ["a", "b", "c"][draw.usize(..3)].parse().unwrap();
+    match draw.usize(..8) {
+        0 => Route::To(site),
+        1 => Route::From(site),
+        _ => Route::Direct,
+    }
+}
+
 fn mangled_packets_end_not(voter: &str) {
     let mut draw = fastrand::Rng::with_seed(1);
     let mut lone = Lone::start(&[voter], Disk::default());
@@ -381,13 +390,7 @@ fn mangled_packets_end_not(voter: &str) {
             refused += 1;
             continue;
         };
-        let site = ["a", "b", "c"][draw.usize(..3)].parse().unwrap();
-        let route = match draw.usize(..8) {
-            0 => Route::To(site),
-            1 => Route::From(site),
-            _ => Route::Direct,
-        };
-        let packet = Packet { cluster, incarnation, route, content };
+        let packet = Packet { cluster, incarnation, route: any_route(&mut draw), content };
         if matches!(packet.content, Content::Raft(_)) {
             continue;
         }
