@@ -26,6 +26,9 @@ pub(crate) struct Cluster {
     /// How long every packet takes.
     delay: Span,
     now: Time,
+    /// When all sites were members.
+    #[allow(dead_code, reason = "benchmarks do not use it")]
+    pub(crate) opened_at: Time,
     out: Vec<NodeOutput>,
     last: u64,
     /// Changes packets on their way.
@@ -101,6 +104,7 @@ impl Cluster {
             wire,
             delay: Span::ZERO,
             now: Time::ZERO,
+            opened_at: Time::ZERO,
             out,
             last: 0,
             tamper: None,
@@ -120,6 +124,7 @@ impl Cluster {
             assert!(cluster.now < Time::ZERO + Span::from_millis(20_000), "all sites are members in time");
             cluster.nodes.iter().all(serves)
         });
+        cluster.opened_at = cluster.now;
         // By then every node has a lease.
         cluster.pass(Span::from_millis(2000));
         cluster

@@ -267,7 +267,7 @@ impl Node {
         }
         // Whoever asks to join has reached a member as soon as each hears the other.
         if via.is_some() || is_direct {
-            self.on_reached(from.clone());
+            self.on_reached(from.clone(), out);
         }
         let missing = self.missing_beats();
         let Some(suspect) = self.detours.suspect(&from.site) else { return };

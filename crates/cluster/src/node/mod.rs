@@ -109,10 +109,14 @@ pub struct Node {
     leader_hint: Option<SiteName>,
     /// The site that the last request to the leader was sent to, until it grants something.
     asked: Option<SiteName>,
+    /// Whether that site said that it does not lead.
+    asked_too_early: bool,
     /// Number of requests to the leader since it last answered.
     unanswered: u32,
     /// Whether a new leader was asked early, since the last renewal that was due.
     hurried: bool,
+    /// Whether this site, which asks to join, has said early that it reaches everyone, since it last asked by time.
+    hurried_to_join: bool,
     /// The members that have answered this site while it asks to join, and when.
     answered_at: BTreeMap<Member, Time>,
     rules_wanted: Option<RulesWanted>,
@@ -199,8 +203,10 @@ impl Node {
             lead_at: Time::ZERO,
             leader_hint: None,
             asked: None,
+            asked_too_early: false,
             unanswered: 0,
             hurried: false,
+            hurried_to_join: false,
             answered_at: BTreeMap::new(),
             rules_wanted: None,
             questions: Questions::default(),
@@ -377,7 +383,7 @@ impl Node {
             self.check_routes(out);
         }
         if self.now >= self.lease.next_renewal() {
-            self.hurried = false;
+            (self.hurried, self.hurried_to_join) = (false, false);
             self.reach_out(out);
         }
         self.post(out, Links::on_time);

@@ -22,6 +22,7 @@ impl Node {
         }
         let is_member = self.view.contains(&self.me);
         self.asked = self.ask_whom().filter(|_| is_member || self.leaving.is_none());
+        self.asked_too_early = false;
         let Some(leader) = self.asked.clone() else { return };
         self.unanswered = self.unanswered.saturating_add(1);
         self.on_asked(&leader);
@@ -71,8 +72,11 @@ impl Node {
     /// request would be repeated.
     pub(super) fn ask_new_leader(&mut self, out: &mut Vec<NodeOutput>) {
         let leader = self.membership.as_ref().and_then(|membership| membership.leader());
-        let is_news = leader.is_some() && self.asked.is_some() && leader != self.asked.as_ref();
-        if is_news && !mutant::is_on(Mutant::FormerLeaderAsksItself) {
+        let (Some(leader), Some(asked)) = (leader, &self.asked) else { return };
+        // One that was asked before it led, and said so, is asked again once until the next request is due.
+        let leads_now = leader == asked && self.asked_too_early && !self.hurried;
+        if (leader != asked || leads_now) && !mutant::is_on(Mutant::FormerLeaderAsksItself) {
+            self.hurried |= leads_now;
             self.reach_out(out);
         }
     }
@@ -153,16 +157,30 @@ impl Node {
             Content::Beat { sent, hearing } => self.on_beat(from, None, sent, hearing, out),
             Content::Pong => {
                 self.on_answered(&from.site);
-                self.on_reached(from);
+                self.on_reached(from, out);
             }
         }
     }
 
     /// Notes that packets pass between this site and another one, both ways.
-    pub(super) fn on_reached(&mut self, member: Member) {
+    pub(super) fn on_reached(&mut self, member: Member, out: &mut Vec<NodeOutput>) {
         if self.view.contains(&member) || self.config.sites.contains(&member.site) {
             self.answered_at.insert(member, self.now);
         }
+        // Whoever asks to join and has reached everyone says so at once, and does not wait until it would ask again.
+        if self.reaches_everyone() && !std::mem::replace(&mut self.hurried_to_join, true) {
+            self.reach_out(out);
+        }
+    }
+
+    /// Returns whether this site, which asks to join, reaches the leader and every member.
+    fn reaches_everyone(&self) -> bool {
+        let is_reached = |site: &SiteName| self.answered_at.keys().any(|member| member.site == *site);
+        let asks_to_join = !self.view.contains(&self.me) && self.leaving.is_none();
+        let mut members = self.view.members.iter().filter(|member| member.site != self.me.site);
+        asks_to_join
+            && self.assumed_leader().is_some_and(|leader| *leader == self.me.site || is_reached(leader))
+            && members.all(|member| self.answered_at.contains_key(member))
     }
 
     /// Handles a view that the leader says was agreed on.
@@ -207,6 +225,7 @@ impl Node {
             return Node::misbehaved(from, "a hint from or to a site that does not vote", out);
         }
         self.detours.on_answered(&from);
+        self.asked_too_early |= self.asked.as_ref() == Some(&from);
         self.leader_hint.take_if(|hint| *hint == from);
         let Some(leader) = leader.filter(|leader| *leader != self.me.site) else { return };
         let news = self.unanswered >= MAX_UNANSWERED || self.leader_hint.as_ref() != Some(&leader);

@@ -17,7 +17,7 @@ use crate::proto::etcdserverpb::{
 use crate::proto::meshlock::{AcquireRequest, HoldRequest, LockRequest};
 use crate::proto::v3lockpb::LockRequest as EtcdLock;
 
-/// Number of mutated requests for each call, unless `MESHLOCK_FUZZ_CASES` is set.
+/// Number of mutated requests for each call, unless `MESHLOCK_FUZZ_CASES` is set. They are drawn from `MESHLOCK_FUZZ_SEED`, or 0.
 const CASES: usize = 150;
 
 /// How often a call is polled before its client goes away.
@@ -117,13 +117,14 @@ fn no_request_brings_the_server_down_or_makes_it_keep_more_than_it_may() {
         in_time("the node is a member", server.sessions.front().node().until(|state| state.open)).await;
         let json: Vec<Vec<u8>> = JSON.iter().map(|text| text.as_bytes().to_vec()).collect();
         let cases = std::env::var("MESHLOCK_FUZZ_CASES").map_or(CASES, |text| text.parse().unwrap());
+        let round: u64 = std::env::var("MESHLOCK_FUZZ_SEED").map_or(0, |text| text.parse().unwrap());
         let (mut answered, mut refused) = (0, 0);
         for (seed, (method, path, _)) in ROUTES.iter().enumerate() {
             let is_grpc = path.rsplit_once('/').is_some_and(|(service, _)| service.contains('.'));
             let (kind, models) =
                 if is_grpc { ("application/grpc", messages()) } else { ("application/json", json.clone()) };
             let mut inputs = Vec::new();
-            fuzz::drive(&models, seed as u64, cases, |bytes| inputs.push(bytes.to_vec()));
+            fuzz::drive(&models, round << 32 | seed as u64, cases, |bytes| inputs.push(bytes.to_vec()));
             for (at, bytes) in inputs.into_iter().enumerate() {
                 let path = path
                     .replace("{lock}", ["a", "%00", "b%2Fc", "%F0"][at % 4])
