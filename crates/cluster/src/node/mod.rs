@@ -109,14 +109,9 @@ pub struct Node {
     leader_hint: Option<SiteName>,
     /// The site that the last request to the leader was sent to, until it grants something.
     asked: Option<SiteName>,
-    /// Whether that site said that it does not lead.
-    asked_too_early: bool,
     /// Number of requests to the leader since it last answered.
     unanswered: u32,
-    /// Whether a new leader was asked early, since the last renewal that was due.
-    hurried: bool,
-    /// Whether this site, which asks to join, has said early that it reaches everyone, since it last asked by time.
-    hurried_to_join: bool,
+    hurry: Hurry,
     /// The members that have answered this site while it asks to join, and when.
     answered_at: BTreeMap<Member, Time>,
     rules_wanted: Option<RulesWanted>,
@@ -155,6 +150,17 @@ fn first_incarnation(disk: &Disk, stamp: u64) -> Incarnation {
         return next.max(stamped);
     }
     stamped
+}
+
+/// Requests to the leader that do not wait for their time, each once until the next one is due.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hurry {
+    /// Whether a new leader was asked early.
+    asked: bool,
+    /// Whether this site, which asks to join, has said early that it reaches everyone.
+    joined: bool,
+    /// Whether the site that was asked last said that it does not lead.
+    too_early: bool,
 }
 
 /// New rules that a client here asked for.
@@ -203,10 +209,8 @@ impl Node {
             lead_at: Time::ZERO,
             leader_hint: None,
             asked: None,
-            asked_too_early: false,
             unanswered: 0,
-            hurried: false,
-            hurried_to_join: false,
+            hurry: Hurry::default(),
             answered_at: BTreeMap::new(),
             rules_wanted: None,
             questions: Questions::default(),
@@ -383,7 +387,7 @@ impl Node {
             self.check_routes(out);
         }
         if self.now >= self.lease.next_renewal() {
-            (self.hurried, self.hurried_to_join) = (false, false);
+            (self.hurry.asked, self.hurry.joined) = (false, false);
             self.reach_out(out);
         }
         self.post(out, Links::on_time);

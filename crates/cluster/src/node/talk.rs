@@ -22,7 +22,7 @@ impl Node {
         }
         let is_member = self.view.contains(&self.me);
         self.asked = self.ask_whom().filter(|_| is_member || self.leaving.is_none());
-        self.asked_too_early = false;
+        self.hurry.too_early = false;
         let Some(leader) = self.asked.clone() else { return };
         self.unanswered = self.unanswered.saturating_add(1);
         self.on_asked(&leader);
@@ -74,9 +74,9 @@ impl Node {
         let leader = self.membership.as_ref().and_then(|membership| membership.leader());
         let (Some(leader), Some(asked)) = (leader, &self.asked) else { return };
         // One that was asked before it led, and said so, is asked again once until the next request is due.
-        let leads_now = leader == asked && self.asked_too_early && !self.hurried;
+        let leads_now = leader == asked && self.hurry.too_early && !self.hurry.asked;
         if (leader != asked || leads_now) && !mutant::is_on(Mutant::FormerLeaderAsksItself) {
-            self.hurried |= leads_now;
+            self.hurry.asked |= leads_now;
             self.reach_out(out);
         }
     }
@@ -168,7 +168,7 @@ impl Node {
             self.answered_at.insert(member, self.now);
         }
         // Whoever asks to join and has reached everyone says so at once, and does not wait until it would ask again.
-        if self.reaches_everyone() && !std::mem::replace(&mut self.hurried_to_join, true) {
+        if self.reaches_everyone() && !std::mem::replace(&mut self.hurry.joined, true) {
             self.reach_out(out);
         }
     }
@@ -225,14 +225,14 @@ impl Node {
             return Node::misbehaved(from, "a hint from or to a site that does not vote", out);
         }
         self.detours.on_answered(&from);
-        self.asked_too_early |= self.asked.as_ref() == Some(&from);
+        self.hurry.too_early |= self.asked.as_ref() == Some(&from);
         self.leader_hint.take_if(|hint| *hint == from);
         let Some(leader) = leader.filter(|leader| *leader != self.me.site) else { return };
         let news = self.unanswered >= MAX_UNANSWERED || self.leader_hint.as_ref() != Some(&leader);
         self.leader_hint = Some(leader);
         if news {
             self.unanswered = 0;
-            if !std::mem::replace(&mut self.hurried, true) {
+            if !std::mem::replace(&mut self.hurry.asked, true) {
                 self.reach_out(out);
             }
         }
