@@ -27,7 +27,7 @@
 //! arrived yet, and it must cope with that anyway until it installs the view. They have no number before they are sent, so that
 //! the numbers of what is sent have no gap. What was sent stays, because the receiver waits for its number.
 //!
-//! **Held back.** A receiver can deliver messages without acknowledging them ([`Acceptance::Hold`]), because it cannot handle them
+//! **Held back.** A receiver can deliver messages without acknowledging them (`Acceptance::Hold`), because it cannot handle them
 //! yet. Then the sender's window fills and it stops. It sends its first messages again from time to time, which are answered with
 //! the same acknowledgement as before: so it knows that its peer is there.
 //!
