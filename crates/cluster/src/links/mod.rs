@@ -268,12 +268,12 @@ impl<B: Clone + Weigh> Links<B> {
         self.peers.values().filter(silent).map(|link| &link.peer)
     }
 
-    /// Returns the sites that have acknowledged nothing for longer than `timeout` and than twice their usual round trip,
-    /// although messages wait for it.
-    pub(crate) fn stalled(&self, now: Time, timeout: Span) -> impl Iterator<Item = &SiteName> {
+    /// Returns the sites that have acknowledged nothing for longer than twice their usual round trip, although messages wait
+    /// for it. The time is kept within `limits`: after a long silence the usual round trip is not known.
+    pub(crate) fn stalled(&self, now: Time, limits: (Span, Span)) -> impl Iterator<Item = &SiteName> {
         let is_stalled = move |link: &&Link<B>| {
             let usual = link.round_trip.nearly_all().unwrap_or_default().times(2);
-            link.sending.silence(now).is_some_and(|silence| silence > timeout.max(usual))
+            link.sending.silence(now).is_some_and(|silence| silence > usual.clamp(limits.0, limits.1))
         };
         self.peers.values().filter(is_stalled).map(|link| &link.peer.site)
     }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! While everything is well, nothing here adds a packet. A site *suspects* its connection to a peer when messages on their
-//! link are not acknowledged for [`MIN_REPLY_WAIT`] or twice the usual round trip, when the leader does not answer for
+//! link are not acknowledged for twice the usual round trip (within [`REPLY_WAIT`]), when the leader does not answer for
 //! that long, or when, asking to join, it gets no answer from a member. Then the two send each other
 //! [`Beat`](Content::Beat)s, directly and through every *carrier*. Each beat says how its sender hears its receiver, so each
 //! of them learns how its own packets arrive, also where only one direction is cut:
@@ -38,8 +38,9 @@ use crate::mutant::{self, Mutant};
 use crate::names::{Incarnation, Member, SiteName};
 use crate::time::{Span, Time};
 
-/// How long a peer always has to answer before its connection is suspected.
-const MIN_REPLY_WAIT: Span = Span::from_millis(250);
+/// How long a peer always has to answer before its connection is suspected, and how long it has at most. After a long
+/// silence the usual round trip seems to be as long as that silence.
+const REPLY_WAIT: (Span, Span) = (Span::from_millis(250), Span::from_millis(1500));
 
 /// A beat is sent every this many ticks.
 const BEAT_TICKS: u64 = 3;
@@ -333,8 +334,9 @@ impl Node {
 
     /// Returns the sites that have not answered for longer than they usually take.
     fn stalled_peers(&self) -> BTreeSet<SiteName> {
-        let mut stalled: BTreeSet<SiteName> = self.links.stalled(self.now, MIN_REPLY_WAIT).cloned().collect();
-        let timeout = self.links.slowest_round_trip().unwrap_or_default().times(2).max(MIN_REPLY_WAIT);
+        let mut stalled: BTreeSet<SiteName> = self.links.stalled(self.now, REPLY_WAIT).cloned().collect();
+        let usual = self.links.slowest_round_trip().unwrap_or_default().times(2);
+        let timeout = usual.clamp(REPLY_WAIT.0, REPLY_WAIT.1);
         let is_long = |since: &Time| self.now.since(*since) > timeout;
         let leader = self.detours.unanswered.as_ref().filter(|(_, since)| is_long(since));
         stalled.extend(leader.map(|(leader, _)| leader.clone()));
