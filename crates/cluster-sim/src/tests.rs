@@ -13,7 +13,7 @@ use meshlock_cluster::mutant::{self, Mutant};
 const SEEDS: u64 = 2000;
 
 /// Every kind of packet.
-const PACKETS: [&str; 18] = [
+const PACKETS: [&str; 22] = [
     "raft",
     "link ack",
     "census",
@@ -32,6 +32,10 @@ const PACKETS: [&str; 18] = [
     "pong",
     "ask",
     "reply",
+    "voters",
+    "claim",
+    "change voters",
+    "voters changed",
 ];
 
 /// Checks that every occurrence was seen that the simulation is meant to exercise.
@@ -41,7 +45,8 @@ fn exercises_everything(all: &Coverage) {
         .iter()
         .filter(|occurrence| **occurrence != Occurrence::BrokenByOldDisk)
         .map(|occurrence| occurrence.key());
-    let faults = ClusterFault::KINDS.into_iter().chain(ClusterFault::HOST_KINDS);
+    let faults =
+        ClusterFault::KINDS.into_iter().chain(ClusterFault::HOST_KINDS).chain(ClusterFault::VOTER_KINDS);
     let faults = faults.map(|kind| (CoverageGroup::Fault, kind));
     let packets = PACKETS.into_iter().map(|kind| (CoverageGroup::Packet, kind));
     let algorithms = meshlock_protocol::registry::ALL.iter().map(|info| (CoverageGroup::Message, info.name));
@@ -107,7 +112,7 @@ fn writing_a_run_down_does_not_change_it() {
 }
 
 /// Which mutant breaks which property: the table in [`properties`].
-const BREAKS: [(Mutant, &str); 36] = [
+const BREAKS: [(Mutant, &str); 37] = [
     (Mutant::CensusSkipped, "exclusion"),
     (Mutant::GrantWithoutLease, "exclusion"),
     (Mutant::LapseKeepsLocks, "exclusion"),
@@ -134,7 +139,8 @@ const BREAKS: [(Mutant, &str); 36] = [
     (Mutant::OldEpochAccepted, "sound"),
     (Mutant::SendBeforePersist, "sound"),
     (Mutant::OwnTerms, "leases"),
-    (Mutant::LostDiskVotes, "sound"),
+    (Mutant::LostDiskVotes, "voting"),
+    (Mutant::SeatOfAnotherDisk, "voting"),
     (Mutant::StampIgnored, "sound"),
     (Mutant::PastForgotten, "sound"),
     (Mutant::RenewalRevivesLost, "sound"),
@@ -147,8 +153,8 @@ const BREAKS: [(Mutant, &str); 36] = [
 ];
 
 /// Mutants with tests of their own, because it takes a certain seed, a certain schedule, certain reports or a site that lies to show
-/// them: above, in `directed.rs`, at the property `needless`, in `tests/backlog.rs`, and among the unit tests of the leader, the links and
-/// the detours.
+/// them: above, in `directed.rs`, at the property `needless`, in `tests/backlog.rs`, and among the unit tests of the leader, its autopilot, the voters,
+/// the links and the detours.
 const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::UnreachableByAge,
     Mutant::NobodyHeldBack,
@@ -164,6 +170,8 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::DeadMemberCounts,
     Mutant::LastingReportIgnored,
     Mutant::RivalTakesNextIncarnation,
+    Mutant::OldVotersNotAsked,
+    Mutant::MinorityPromoted,
 ];
 
 /// Raft's own checks end the process of a voter whose disk contradicts itself.

@@ -106,12 +106,18 @@ pub enum Mutant {
     HolderElsewhereForgotten,
     /// It is not noted that a name that nobody may enter has lost enough holders for a new view.
     DrainedUnnoticed,
+    /// A site takes the seat of a voter although the log names another disk.
+    SeatOfAnotherDisk,
+    /// The voters before a change are not asked any more as soon as the change is known.
+    OldVotersNotAsked,
+    /// Voters are changed although too few of those after the change are there to decide.
+    MinorityPromoted,
 }
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 49] = [
+    pub const ALL: [Mutant; 52] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -161,6 +167,9 @@ impl Mutant {
         Mutant::LeftUnnoticed,
         Mutant::HolderElsewhereForgotten,
         Mutant::DrainedUnnoticed,
+        Mutant::SeatOfAnotherDisk,
+        Mutant::OldVotersNotAsked,
+        Mutant::MinorityPromoted,
     ];
 }
 

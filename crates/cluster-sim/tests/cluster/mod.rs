@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use meshlock_cluster::membership::disk::Disk;
 use meshlock_cluster::names::{LockName, SiteName};
-use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, Input, Node, NodeOutput, Packet, Route};
+use meshlock_cluster::node::{
+    Abilities, ClientAnswer, ClientCall, Config, Input, Node, NodeOutput, Packet, Route,
+};
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::table::{Acquire, LockEvent, Request, Session, Wait};
 use meshlock_cluster::time::{Span, Time};
@@ -161,8 +163,8 @@ impl Cluster {
     #[allow(dead_code, reason = "benchmarks do not use it")]
     pub(crate) fn reconnect(&mut self, a: usize, b: usize) {
         self.mend(a, b);
-        self.input(a, Input::Connected { site: name(b), carries: true });
-        self.input(b, Input::Connected { site: name(a), carries: true });
+        self.input(a, Input::Connected { site: name(b), abilities: Abilities::ALL });
+        self.input(b, Input::Connected { site: name(a), abilities: Abilities::ALL });
     }
 
     /// Keeps packets back on the way from one site to another.

@@ -20,7 +20,8 @@ impl Node {
         let Some(view) = self.leadership.as_ref().and(self.membership.as_ref()).map(|m| m.view().clone())
         else {
             let leader = self.membership.as_ref().and_then(|membership| membership.leader()).cloned();
-            if from.site != self.me.site {
+            if from.site != self.me.site && !content.is_about_voters() {
+                self.tell_voters(&from.site, out);
                 self.send(from.site, Content::NotLeader { leader }, out);
             }
             return;
@@ -34,6 +35,7 @@ impl Node {
                     leadership.on_renew(from.clone(), renewal, unreachable, now);
                 }
                 if epoch < view.epoch {
+                    self.tell_voters(&from.site, out);
                     self.send(from.site, Content::View(view), out);
                 }
             }
@@ -52,6 +54,7 @@ impl Node {
                 if let Some(member) = rival {
                     self.refuse_rival(from.incarnation, member, out);
                 } else if epoch < view.epoch {
+                    self.tell_voters(&from.site, out);
                     self.send(from.site, Content::View(view), out);
                 }
             }
@@ -67,6 +70,8 @@ impl Node {
                     Node::misbehaved(from.site, &error.to_string(), out);
                 }
             }
+            Content::Claim(claim) => leadership.pilot.on_claim(from, claim, &view, now),
+            Content::ChangeVoters(request) => self.on_voter_request(&from.site, request, out),
             Content::Raft(_)
             | Content::Link { .. }
             | Content::Granted { .. }
@@ -79,6 +84,8 @@ impl Node {
             | Content::Pong
             | Content::Ask { .. }
             | Content::Reply { .. }
+            | Content::Voters(_)
+            | Content::VotersChanged { .. }
             | Content::Beat { .. } => unreachable!("only requests to the leader come here"),
         }
     }
@@ -105,6 +112,7 @@ impl Node {
                 self.reach_out(out);
             }
         }
+        self.steer(out);
         let (now, timing) = (self.now, self.timing());
         if let Some(round) =
             self.leadership.as_mut().and_then(|leadership| leadership.begin_round(now, timing))
@@ -172,6 +180,7 @@ impl Node {
             let told = view.members.iter().map(|member| member.site.clone()).chain(left);
             let told: Vec<SiteName> = told.filter(|site| *site != self.me.site).collect();
             for site in told {
+                self.tell_voters(&site, out);
                 self.send(site, Content::View(view.clone()), out);
             }
         }
