@@ -75,11 +75,13 @@ fn start(
 
 impl Cluster {
     /// Starts this many nodes that use `algorithm`, and waits until they are members with leases.
+    #[allow(dead_code, reason = "not every test uses it")]
     pub(crate) fn open(sites: usize, algorithm: &str) -> Self {
         Cluster::open_with(sites, &Clause::exclusive(algorithm))
     }
 
     /// The same with the algorithm and permits of `clause`.
+    #[allow(dead_code, reason = "not every test uses it")]
     pub(crate) fn open_with(sites: usize, clause: &Clause) -> Self {
         Cluster::open_configured(sites, clause, |_, _| {})
     }
@@ -143,6 +145,16 @@ impl Cluster {
     pub(crate) fn restart(&mut self, at: usize) {
         let names = (0..self.nodes.len()).map(name).collect();
         let (node, mut out) = start(at, names, &self.clause, self.disks[at].clone(), self.now, &|_, _| {});
+        self.nodes[at] = node;
+        self.perform(at, &mut out);
+    }
+
+    /// Ends the process of a node and starts it again with an empty disk, and with a configuration that `configure` changes.
+    #[allow(dead_code, reason = "not every test uses it")]
+    pub(crate) fn lose_disk(&mut self, at: usize, configure: impl Fn(usize, &mut Config)) {
+        let names = (0..self.nodes.len()).map(name).collect();
+        self.disks[at] = Disk::default();
+        let (node, mut out) = start(at, names, &self.clause, Disk::default(), self.now, &configure);
         self.nodes[at] = node;
         self.perform(at, &mut out);
     }

@@ -12,6 +12,7 @@
 //! voter has a timeout of its own, and after each election that it saw begin it stops its clock for a number of ticks
 //! drawn from the seed that it was given.
 
+mod change;
 pub mod disk;
 pub mod message;
 mod sense;
@@ -167,27 +168,6 @@ impl Membership {
         &self.view
     }
 
-    /// Returns who votes, by the entries that this voter has applied.
-    pub(crate) fn voters(&self) -> &Voters {
-        &self.voters
-    }
-
-    /// Returns the id of this voter.
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// Returns whether this voter counts for a majority, as far as it knows.
-    pub(crate) fn votes(&self) -> bool {
-        self.voters.deciding().any(|voter| voter.id == self.id)
-    }
-
-    /// Stops asking for votes, because the voters have agreed that this one does not count any more. It still votes: the others may not
-    /// know yet that what they have agreed on is agreed on, and then need it to find that out. Returns whether this is news.
-    pub(crate) fn retire(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_retired, true)
-    }
-
     /// Returns whether this voter decides alone.
     fn is_alone(&self) -> bool {
         self.voters.deciding().all(|voter| voter.id == self.id)
@@ -266,13 +246,12 @@ impl Membership {
         out: &mut Vec<MembershipOutput>,
     ) -> Result<(), Implausible> {
         let founding = &self.raw.store().founding;
-        let (sender, to) = match message.ends {
-            Some(ends) => (ends.from, ends.to),
-            None => {
-                let sender = founding.of_site(from).ok_or("not another voter")?;
-                // Only first voters leave the ids out: this site has been one, if it is none now.
-                (sender.id, founding.by_id(self.id).map_or(raft::INVALID_ID, |voter| voter.id))
-            }
+        let (sender, to) = if let Some(ends) = message.ends {
+            (ends.from, ends.to)
+        } else {
+            let sender = founding.of_site(from).ok_or("not another voter")?;
+            // Only first voters leave the ids out: this site has been one, if it is none now.
+            (sender.id, founding.by_id(self.id).map_or(raft::INVALID_ID, |voter| voter.id))
         };
         if to != self.id {
             // It was sent to another voter that this site was, or comes from a program that does not know that it is another one now.
@@ -304,34 +283,6 @@ impl Membership {
         let proposed = self.leads().is_some() && self.raw.propose(Vec::new(), disk::encode(view)).is_ok();
         self.pump(out);
         proposed
-    }
-
-    /// Proposes a change of voters, if this voter leads and no other change is under way. Returns whether it is in the log now; it may
-    /// still be lost with the leadership.
-    pub(crate) fn propose_change(&mut self, change: &VoterChange, out: &mut Vec<MembershipOutput>) -> bool {
-        if !self.can_change() || self.voters.after(change, 1).is_none() {
-            return false;
-        }
-        let proposed = if change.is_for_raft() {
-            let for_raft = self.voters.for_raft(change);
-            self.raw.propose_conf_change(change.encode(), for_raft).is_ok()
-        } else {
-            self.raw.propose(Vec::new(), change.encode()).is_ok()
-        };
-        self.pump(out);
-        proposed
-    }
-
-    /// Returns whether this voter leads, has applied its whole log, and so may propose a change of voters: the change fits who votes then.
-    pub(crate) fn can_change(&self) -> bool {
-        let raft = &self.raw.raft;
-        self.leads().is_some() && self.applied == raft.raft_log.last_index() && !raft.has_pending_conf()
-    }
-
-    /// Returns whether the learner has all that is committed, as far as this leader knows.
-    pub(crate) fn has_caught_up(&self, id: u64) -> bool {
-        let progress = self.raw.raft.prs().get(id);
-        progress.is_some_and(|progress| progress.matched >= self.raw.raft.raft_log.committed)
     }
 
     /// Asks a majority to confirm that this voter leads now. The confirmation comes as [`MembershipOutput::Confirmed`],
@@ -472,38 +423,6 @@ impl Membership {
     fn on_applied(&mut self, index: u64) {
         self.applied = index;
         self.raw.mut_store().applied = index;
-    }
-
-    /// Applies a change of voters, if it fits. It always does: a leader proposes one only when it has applied its whole log.
-    fn apply_change(&mut self, change: &VoterChange, index: u64, out: &mut Vec<MembershipOutput>) {
-        let Some(next) = self.voters.after(change, index) else { return };
-        if change.is_for_raft() {
-            let counted = self.raw.apply_conf_change(&self.voters.for_raft(change));
-            let counted = counted.expect("a change that fits");
-            assert!(next.are_counted(&counted), "Raft counts {counted:?}, this site {next:?}");
-        }
-        self.on_voters(next, out);
-        if mutant::is_on(Mutant::OldVotersNotAsked) && self.voters.is_joint() {
-            self.apply_change(&VoterChange::Leave, index, out);
-        }
-    }
-
-    fn on_voters(&mut self, voters: Voters, out: &mut Vec<MembershipOutput>) {
-        if voters != self.voters {
-            self.voters = voters;
-            let known = &self.voters;
-            self.peers.retain(|id, _| known.by_id(*id).is_none());
-            out.push(MembershipOutput::VotersChanged(self.voters.clone()));
-        }
-    }
-
-    /// Gives up leadership if this voter is none any more. The others have the entry that says so, and elect another leader, which
-    /// commits it.
-    fn step_down_if_removed(&mut self) {
-        if self.leads().is_some() && !self.votes() {
-            let term = self.raw.raft.term;
-            self.raw.raft.become_follower(term, raft::INVALID_ID);
-        }
     }
 
     /// Replaces the older half of a long log by a snapshot. The newer half stays, so that a voter that is slightly

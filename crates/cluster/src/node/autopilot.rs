@@ -247,7 +247,9 @@ impl Pilot {
             }
             Err(why) => {
                 self.request = None;
-                Some(Err(why))
+                // A leader that was just elected has not heard from everyone. Whoever asked asks again.
+                let is_new = self.since.is_none_or(|since| at.now.since(since) < at.timing.fresh);
+                (!is_new).then_some(Err(why))
             }
         }
     }
@@ -487,6 +489,6 @@ fn is_under_way(request: &VoterRequest, voters: &Voters) -> bool {
 /// Returns how many voters one change adds where there are so many voters, all of them up, and members that could vote as well: as many
 /// as make the number of voters odd, or two.
 fn missing_voters(voters: usize, candidates: usize) -> usize {
-    let step = if voters % 2 == 0 { 1 } else { 2 };
+    let step = if voters.is_multiple_of(2) { 1 } else { 2 };
     if voters + step <= MAX_VOTERS && candidates >= step { step } else { 0 }
 }

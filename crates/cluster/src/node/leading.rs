@@ -35,8 +35,7 @@ impl Node {
                     leadership.on_renew(from.clone(), renewal, unreachable, now);
                 }
                 if epoch < view.epoch {
-                    self.tell_voters(&from.site, out);
-                    self.send(from.site, Content::View(view), out);
+                    self.send_view(from.site, view, out);
                 }
             }
             Content::Join { epoch, reached, address } => {
@@ -54,8 +53,7 @@ impl Node {
                 if let Some(member) = rival {
                     self.refuse_rival(from.incarnation, member, out);
                 } else if epoch < view.epoch {
-                    self.tell_voters(&from.site, out);
-                    self.send(from.site, Content::View(view), out);
+                    self.send_view(from.site, view, out);
                 }
             }
             Content::Leave => {
@@ -88,6 +86,12 @@ impl Node {
             | Content::VotersChanged { .. }
             | Content::Beat { .. } => unreachable!("only requests to the leader come here"),
         }
+    }
+
+    /// Sends the view that was agreed on, after who votes: a view is taken from voters only.
+    fn send_view(&mut self, site: SiteName, view: View, out: &mut Vec<NodeOutput>) {
+        self.tell_voters(&site, out);
+        self.send(site, Content::View(view), out);
     }
 
     /// Does the work of a leader, if this site leads.
@@ -180,8 +184,7 @@ impl Node {
             let told = view.members.iter().map(|member| member.site.clone()).chain(left);
             let told: Vec<SiteName> = told.filter(|site| *site != self.me.site).collect();
             for site in told {
-                self.tell_voters(&site, out);
-                self.send(site, Content::View(view.clone()), out);
+                self.send_view(site, view.clone(), out);
             }
         }
         self.learn(view, out);

@@ -260,15 +260,7 @@ impl Node {
             node.persist(writes, Purpose::Record, out);
         }
         node.begin_incarnation(out);
-        if let Some(known) = disk.known.clone().filter(Voters::is_well_formed) {
-            node.voters = known;
-        }
-        node.membership = node.as_voter(disk);
-        if let Some(membership) = &node.membership
-            && membership.voters().changed_at > node.voters.changed_at
-        {
-            node.voters = membership.voters().clone();
-        }
+        node.begin_voting(disk, out);
         if let Some(view) = node.membership.as_ref().map(|membership| membership.view().clone()) {
             node.learn(view, out);
         }

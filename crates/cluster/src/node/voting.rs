@@ -64,6 +64,21 @@ impl Node {
         self.voters.spare(|voter: &Voter| self.view.member(&voter.site).is_some())
     }
 
+    /// Starts the voter that this site is, if it is one, and learns who votes, from the disk.
+    pub(super) fn begin_voting(&mut self, disk: Disk, out: &mut Vec<NodeOutput>) {
+        if let Some(known) = disk.known.clone().filter(Voters::is_well_formed) {
+            self.voters = known;
+        }
+        self.membership = self.as_voter(disk);
+        if let Some(membership) = &self.membership
+            && membership.voters().changed_at > self.voters.changed_at
+        {
+            self.voters = membership.voters().clone();
+        }
+        self.check_registration(out);
+        self.retire_if_dropped(out);
+    }
+
     /// Notes what the program of another site knows.
     pub(super) fn on_abilities(&mut self, site: &SiteName, abilities: Abilities) {
         if abilities.changes_voters {
@@ -116,12 +131,15 @@ impl Node {
         self.leader_hint.take_if(|hint| !voters.votes(hint));
         out.push(NodeOutput::Note(Note::VotersChanged(voters.clone())));
         self.check_registration(out);
+        self.retire_if_dropped(out);
+    }
+
+    /// Stops asking for votes, if the voter that this site acts as is none any more.
+    pub(super) fn retire_if_dropped(&mut self, out: &mut Vec<NodeOutput>) {
         let Some(membership) = &mut self.membership else { return };
-        if self.voters.has_dropped(membership.id()) {
-            let id = membership.id();
-            if membership.retire() {
-                out.push(NodeOutput::Note(Note::Unseated { id }));
-            }
+        let id = membership.id();
+        if self.voters.has_dropped(id) && membership.retire() {
+            out.push(NodeOutput::Note(Note::Unseated { id }));
         }
     }
 

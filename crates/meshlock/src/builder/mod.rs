@@ -16,7 +16,7 @@ use meshlock_host::gate::{Audit as AuditLog, Gate};
 use meshlock_host::{Engine, NodeSetup, listen};
 use meshlock_tls::Security;
 
-use crate::config::{AccessRule, AccessToken, Lease, Limits, Rule};
+use crate::config::{AccessRule, AccessToken, Lease, Limits, Rule, Voters};
 use crate::error::StartError;
 use crate::join;
 use crate::node::Node;
@@ -68,6 +68,8 @@ pub struct NodeBuilder {
     local_turns: Option<u32>,
     try_within: Option<Duration>,
     max_locks: Option<usize>,
+    voters: Voters,
+    replace_voter_after: Option<Duration>,
     lease: Lease,
     default_rule: Option<Rule>,
     rules: Vec<(String, Rule)>,
@@ -286,6 +288,26 @@ impl NodeBuilder {
     /// ```
     pub fn max_locks(mut self, locks: usize) -> Self {
         self.max_locks = Some(locks);
+        self
+    }
+
+    /// Sets who changes the voters; the same at all sites. Default: nobody.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().voters(meshlock::config::Voters::Auto);
+    /// ```
+    pub fn voters(mut self, voters: Voters) -> Self {
+        self.voters = voters;
+        self
+    }
+
+    /// Sets for how long a voter must be gone before a member takes its place, with [`Voters::Auto`]. Default: 10 minutes.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().replace_voter_after(std::time::Duration::from_secs(3600));
+    /// ```
+    pub fn replace_voter_after(mut self, away: Duration) -> Self {
+        self.replace_voter_after = Some(away);
         self
     }
 

@@ -199,7 +199,9 @@ fn a_change_that_a_leader_began_is_in_the_log_of_the_next_one() {
     // It goes before anyone knows whether that was agreed on.
     let rest: Vec<usize> = (0..4).filter(|at| *at != leader).collect();
     within_steps("another leader is elected", || {
-        rest.iter().for_each(|at| council.tick(*at));
+        for at in &rest {
+            council.tick(*at);
+        }
         council.settle_without(|from, to, _| from == leader || to == leader);
         rest.iter().any(|at| council.voters[*at].can_change())
     });

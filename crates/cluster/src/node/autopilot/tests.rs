@@ -44,6 +44,10 @@ impl Cluster {
         for name in members {
             cluster.join(name, disk(name));
         }
+        // It has led for a while.
+        cluster.pilot.since = Some(Time::ZERO);
+        cluster.now = Time::ZERO + FRESH;
+        cluster.renew();
         cluster
     }
 
@@ -275,6 +279,21 @@ fn a_member_that_has_been_silent_is_not_counted_though_its_lease_lasts() {
 }
 
 #[test]
+fn a_leader_that_was_just_elected_refuses_nothing_before_everyone_could_speak_to_it() {
+    let mut cluster = Cluster::of(&["a", "b", "c"], &["a", "b", "c", "d"]);
+    cluster.pilot = Pilot::default();
+    let replace = VoterRequest::Replace { old: site("b"), new: site("d") };
+    assert_eq!(cluster.ask(replace.clone()), None);
+    cluster.now = cluster.now + FRESH;
+    let all = ["a", "b", "c", "d"].map(site).to_vec();
+    assert_eq!(cluster.ask(replace.clone()), Some(Err(VoterRefusal::OlderVersion(all))));
+    for name in ["a", "b", "c", "d"] {
+        cluster.claim(name, disk(name));
+    }
+    assert_eq!(cluster.ask(replace), None, "under way");
+}
+
+#[test]
 fn no_step_leaves_voters_of_which_a_majority_is_away() {
     let demotes = || {
         let mut cluster = Cluster::of(&["a", "b", "c"], &["a", "b", "c"]);
@@ -308,6 +327,7 @@ fn a_learner_that_goes_or_does_not_catch_up_is_dismissed_and_another_leader_goes
     gone.pass(STABLE);
     assert_eq!(gone.run(), [VoterChange::Dismiss { id: 2 }]);
     let mut next = begun();
+    assert_eq!(next.ask(VoterRequest::Demote(site("z"))), Some(Err(VoterRefusal::Busy)));
     let claims = std::mem::take(&mut next.pilot).claims;
     next.pilot.claims = claims;
     next.caught_up = true;
