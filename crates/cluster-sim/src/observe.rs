@@ -46,8 +46,8 @@ impl World {
                 self.voting.on_leads(term, machine, self.now)?;
             }
             Note::VotersChanged(voters) => self.on_voters_changed(&voters),
-            Note::Seated { .. } => self.coverage.record(Occurrence::Seated),
-            Note::Unseated { .. } => self.coverage.record(Occurrence::Unseated),
+            Note::BecomesVoter { .. } => self.coverage.record(Occurrence::BecameVoter),
+            Note::VotesNoMore { .. } => self.coverage.record(Occurrence::VotesNoMore),
             Note::GaveUp(member) => self.leases.on_gave_up(member),
             Note::OtherCluster { .. } => self.coverage.record(Occurrence::OtherCluster),
             Note::DiskReplaced { .. } => {

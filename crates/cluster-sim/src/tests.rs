@@ -147,7 +147,7 @@ const BREAKS: [(Mutant, &str); 36] = [
     (Mutant::SendBeforePersist, "sound"),
     (Mutant::OwnTerms, "leases"),
     (Mutant::LostDiskVotes, "voting"),
-    (Mutant::SeatOfAnotherDisk, "voting"),
+    (Mutant::IdOfAnotherDisk, "voting"),
     (Mutant::StampIgnored, "sound"),
     (Mutant::PastForgotten, "sound"),
     (Mutant::RenewalRevivesLost, "sound"),

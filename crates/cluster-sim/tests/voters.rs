@@ -85,7 +85,7 @@ fn operators_promote_demote_and_replace_voters_at_any_site() {
     assert_eq!(voting(&cluster), [0, 1, 2, 3]);
     assert_eq!(change(&mut cluster, 4, VoterRequest::Replace { old: site(0), new: site(4) }), None);
     assert_eq!(voting(&cluster), [1, 2, 3, 4]);
-    assert_eq!(cluster.nodes[4].seat(), Some(6), "under another number than before");
+    assert_eq!(cluster.nodes[4].voter_id(), Some(6), "under another number than before");
     assert_eq!(change(&mut cluster, 0, VoterRequest::Promote(site(0))), None);
     assert_eq!(voting(&cluster), [0, 1, 2, 3, 4]);
     let refused = change(&mut cluster, 2, VoterRequest::Promote(site(9)));

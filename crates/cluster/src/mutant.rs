@@ -106,8 +106,8 @@ pub enum Mutant {
     HolderElsewhereForgotten,
     /// It is not noted that a name that nobody may enter has lost enough holders for a new view.
     DrainedUnnoticed,
-    /// A site takes the seat of a voter although the log names another disk.
-    SeatOfAnotherDisk,
+    /// A site acts as a voter although the log names another disk.
+    IdOfAnotherDisk,
     /// The voters before a change are not asked any more as soon as the change is known.
     OldVotersNotAsked,
     /// Voters are changed although too few of those after the change are there to decide.
@@ -167,7 +167,7 @@ impl Mutant {
         Mutant::LeftUnnoticed,
         Mutant::HolderElsewhereForgotten,
         Mutant::DrainedUnnoticed,
-        Mutant::SeatOfAnotherDisk,
+        Mutant::IdOfAnotherDisk,
         Mutant::OldVotersNotAsked,
         Mutant::MinorityPromoted,
     ];

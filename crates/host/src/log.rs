@@ -145,7 +145,10 @@ pub(super) fn note(note: &Note) {
                 "the first start of this cluster waits until more of these sites have answered"
             );
         }
-        Note::VotersChanged(_) | Note::Seated { .. } | Note::Unseated { .. } | Note::Doubted { .. } => {
+        Note::VotersChanged(_)
+        | Note::BecomesVoter { .. }
+        | Note::VotesNoMore { .. }
+        | Note::Doubted { .. } => {
             voting(note);
         }
         Note::TooOld(member) => {
@@ -233,9 +236,11 @@ fn voting(note: &Note) {
             let (names, under_way) = (names.join(", "), voters.is_joint() || !voters.learners.is_empty());
             tracing::info!(voters = %names, under_way, "the voters were changed");
         }
-        Note::Seated { id, .. } => tracing::info!(id, "this site was chosen as a voter and takes in the log"),
+        Note::BecomesVoter { id, .. } => {
+            tracing::info!(id, "this site was chosen as a voter and takes in the log")
+        }
         Note::Doubted { site, why } => tracing::info!(%site, why, "a packet was ignored"),
-        Note::Unseated { id } => tracing::info!(id, "this site does not vote any more under this number"),
+        Note::VotesNoMore { id } => tracing::info!(id, "this site does not vote any more under this number"),
         _ => {}
     }
 }

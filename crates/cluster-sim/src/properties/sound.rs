@@ -71,8 +71,8 @@ pub(crate) fn on_note(machine: usize, note: &Note, now: Moment) -> CheckResult {
         | Note::Detour { .. }
         | Note::DetourEnded { .. }
         | Note::VotersChanged(_)
-        | Note::Seated { .. }
-        | Note::Unseated { .. }
+        | Note::BecomesVoter { .. }
+        | Note::VotesNoMore { .. }
         | Note::Doubted { .. }
         | Note::Departed { .. } => Ok(()),
     }

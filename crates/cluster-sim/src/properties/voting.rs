@@ -21,7 +21,7 @@ pub(crate) struct VotingCheck {
 impl VotingCheck {
     /// Checks the voter that a node acts as.
     pub(crate) fn check(&mut self, node: &Node, now: Moment) -> CheckResult {
-        let Some(id) = node.seat() else { return Ok(()) };
+        let Some(id) = node.voter_id() else { return Ok(()) };
         let disk = *self.disks.entry(id).or_insert(node.disk_identity());
         if disk == node.disk_identity() {
             return Ok(());

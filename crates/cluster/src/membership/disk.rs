@@ -155,7 +155,7 @@ pub enum DiskWrite {
     /// What this site knows of the voters' disks.
     Registrations(Registrations),
     /// This disk becomes that of the voter with this id. Whatever this site had agreed on under another id is removed.
-    Seat(u64),
+    VoterId(u64),
     /// Who votes, as another site has said. A site whose log says it does not write it.
     Known(Voters),
     /// The incarnation that begins.
@@ -177,7 +177,7 @@ pub struct Disk {
     /// What this site knows of the voters' disks; `None` before the first start.
     pub(crate) registrations: Option<Registrations>,
     /// The id under which this site votes, or will; `None` for the one that the founding gives it.
-    pub(crate) seat: Option<u64>,
+    pub(crate) voter_id: Option<u64>,
     /// Who votes, as another site has said.
     pub(crate) known: Option<Voters>,
     /// The last incarnation that has begun.
@@ -195,7 +195,7 @@ impl Disk {
 
     /// Returns whether it says that other voters than the first ones vote, or did.
     pub fn knows_other_voters(&self) -> bool {
-        self.seat.is_some() || self.known.is_some() || self.saved.voters.is_some()
+        self.voter_id.is_some() || self.known.is_some() || self.saved.voters.is_some()
     }
 
     /// Returns who votes after each entry of the log, also those that are not committed, and before the first one; for the simulation,
@@ -217,8 +217,8 @@ impl Disk {
         match write {
             DiskWrite::Founding(founding) => self.founding = Some(founding.clone()),
             DiskWrite::Registrations(registrations) => self.registrations = Some(registrations.clone()),
-            DiskWrite::Seat(id) => {
-                self.seat = Some(*id);
+            DiskWrite::VoterId(id) => {
+                self.voter_id = Some(*id);
                 (self.ballot, self.saved) = (Ballot::default(), Saved::default());
                 self.entries.clear();
             }

@@ -48,7 +48,7 @@ pub struct Claim {
     /// Its disk, by the first incarnation that wrote to it.
     pub disk: Incarnation,
     /// The voter that it acts as.
-    pub seat: Option<u64>,
+    pub acts_as: Option<u64>,
 }
 
 /// A change of voters that an operator asks for.
@@ -152,7 +152,7 @@ pub(super) struct PilotTiming {
     /// See [`Voting`](super::config::Voting); `None` if the voters are fixed.
     pub(super) auto: Option<Automatic>,
     /// For how long a learner may be away, or not catch up.
-    pub(super) patience: Span,
+    pub(super) learner_timeout: Span,
     /// For how long a member counts as there after it has said that it is.
     pub(super) fresh: Span,
 }
@@ -210,7 +210,7 @@ impl Pilot {
     fn is_there(&self, voter: &Voter, at: Situation<'_>) -> bool {
         let claim = at.view.member(&voter.site).and_then(|member| self.claims.get(member));
         claim.is_some_and(|(claim, when)| {
-            claim.seat == Some(voter.id)
+            claim.acts_as == Some(voter.id)
                 && voter.disk.is_none_or(|disk| disk == claim.disk)
                 && at.now.since(*when) <= at.timing.fresh
         })
@@ -302,7 +302,8 @@ impl Pilot {
     /// Returns the next step of a change that is under way.
     fn go_on(&self, at: Situation<'_>, has_caught_up: impl Fn(u64) -> bool) -> Option<VoterChange> {
         let Situation { voters, view, now, timing, .. } = at;
-        let lasts = |since: Option<&Time>| since.is_some_and(|since| now.since(*since) >= timing.patience);
+        let lasts =
+            |since: Option<&Time>| since.is_some_and(|since| now.since(*since) >= timing.learner_timeout);
         let has_disk = |learner: &Voter| {
             self.claim(&learner.site, view).is_some_and(|(_, claim)| Some(claim.disk) == learner.disk)
         };
@@ -375,8 +376,8 @@ impl Pilot {
     ) -> Result<VoterChange, VoterRefusal> {
         let claim = self.claim(site, at.view).ok_or_else(|| VoterRefusal::NotMember(site.clone()))?;
         let disk = claim.1.disk;
-        // Nobody gives up a seat that is still counted: what it has promised would be forgotten.
-        let is_voter = |voter: &Voter| claim.1.seat == Some(voter.id) || voter.disk == Some(disk);
+        // No site stops being a voter that is still counted: what it has promised would be forgotten.
+        let is_voter = |voter: &Voter| claim.1.acts_as == Some(voter.id) || voter.disk == Some(disk);
         if at.voters.everyone().any(|voter| voter.site == *site && is_voter(voter)) {
             return Err(VoterRefusal::Votes(site.clone()));
         }
@@ -425,7 +426,7 @@ impl Pilot {
             let is_member =
                 claim.is_some_and(|(member, _)| self.has_been_there(member, auto.stable_after, now));
             let has_another =
-                claim.is_some_and(|(_, claim)| voter.disk != Some(claim.disk) && claim.seat.is_none());
+                claim.is_some_and(|(_, claim)| voter.disk != Some(claim.disk) && claim.acts_as.is_none());
             is_member && has_another && away(voter).is_some_and(|away| away >= auto.stable_after)
         });
         if let Some(lost) = lost {
@@ -458,7 +459,7 @@ impl Pilot {
         let is_free = |member: &&Member| {
             let site = &member.site;
             let dismissed = self.dismissed.get(site).map(|when| at.now.since(*when));
-            dismissed.is_none_or(|ago| ago >= at.timing.patience.times(10))
+            dismissed.is_none_or(|ago| ago >= at.timing.learner_timeout.times(10))
                 && !at.voters.everyone().any(|voter| voter.site == *site)
                 && !at.voters.resting.contains(site)
         };

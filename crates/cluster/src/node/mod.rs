@@ -81,7 +81,7 @@ enum Purpose {
     /// The registration of this voter's disk is written.
     Registered(SiteName),
     /// This site may act as the voter with this id.
-    Seat(u64),
+    VoterId(u64),
     /// This incarnation may send.
     Incarnation(Incarnation),
 }
@@ -95,7 +95,7 @@ pub struct Node {
     /// Who votes, as far as this site knows.
     voters: Voters,
     /// The id under which this disk is, or will be, that of a voter, if it is not the one that the founding gives.
-    seat: Option<u64>,
+    voter_id: Option<u64>,
     /// Sites whose program does not know changes of voters.
     old_programs: BTreeSet<SiteName>,
     registration: VoterRegistration,
@@ -211,7 +211,7 @@ impl Node {
             cluster: founding.id(),
             voters: first.clone(),
             founding: first,
-            seat: disk.seat,
+            voter_id: disk.voter_id,
             old_programs: BTreeSet::new(),
             registration,
             now,
@@ -423,7 +423,7 @@ impl Node {
             match purpose {
                 Purpose::Record => {}
                 Purpose::Registered(site) => self.on_written_down(site, out),
-                Purpose::Seat(id) => self.on_seated(id),
+                Purpose::VoterId(id) => self.on_voter_id_written(id),
                 Purpose::Raft(token) => {
                     self.in_membership(out, |membership, out| membership.on_persisted(token, out));
                 }

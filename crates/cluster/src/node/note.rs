@@ -84,9 +84,9 @@ pub enum Note {
     /// The voters have agreed on who votes.
     VotersChanged(Voters),
     /// This disk becomes that of the voter with this id.
-    Seated { id: u64, disk: Incarnation },
+    BecomesVoter { id: u64, disk: Incarnation },
     /// This site does not vote any more under this id.
-    Unseated { id: u64 },
+    VotesNoMore { id: u64 },
     /// This incarnation is too old to join, and a later one begins: the site's disk was lost and its clock set back, or
     /// its stamps are lower than those of sites that views no longer list.
     TooOld(Member),

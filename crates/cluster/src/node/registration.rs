@@ -98,7 +98,7 @@ impl VoterRegistration {
         let registrations = disk.registrations.clone().unwrap_or(first);
         let phase = if !voters.contains(site) {
             Phase::Bystander
-        } else if disk.seat.is_some() {
+        } else if disk.voter_id.is_some() {
             Phase::Refused
         } else if registrations.may_vote || enough(voters.len()) == 0 {
             Phase::Votes
@@ -170,7 +170,7 @@ impl Node {
         }
         self.registration.phase = Phase::Refused;
         if has_dropped {
-            return out.push(NodeOutput::Note(Note::Unseated { id }));
+            return out.push(NodeOutput::Note(Note::VotesNoMore { id }));
         }
         self.membership.take_if(|membership| membership.id() == id);
         let by = self.me.site.clone();
@@ -267,7 +267,7 @@ impl Node {
     pub(super) fn as_voter(&self, disk: Disk) -> Option<Membership> {
         let config = &self.config;
         let first = self.founding.of_site(&self.me.site).filter(|_| self.registration.may_vote());
-        let id = self.seat.or(first.map(|voter| voter.id))?;
+        let id = self.voter_id.or(first.map(|voter| voter.id))?;
         let (seed, max_log_entries) = (config.seed ^ self.me.incarnation.number(), config.max_log_entries);
         Some(Membership::start(self.founding.clone(), id, disk, config.pace, max_log_entries, seed))
     }

@@ -253,7 +253,7 @@ impl Node {
     }
 
     pub(super) fn on_raft(&mut self, from: Member, message: RaftMessage, out: &mut Vec<NodeOutput>) {
-        self.begin_seat_if_named(&message, out);
+        self.become_voter_if_named(&message, out);
         let mut refused = None;
         self.in_membership(out, |membership, out| {
             refused = membership.on_message(&from.site, message, out).err();

@@ -1,9 +1,9 @@
-//! Who votes, as a node knows it: it learns it from the log or from others, takes the seat that the log gives to its disk, and passes on
+//! Who votes, as a node knows it: it learns it from the log or from others, becomes the voter that the log makes of its disk, and passes on
 //! what operators ask for.
 //!
-//! **Seats.** A voter is an id and a disk. The log gives a new id to a site and its disk (`membership/voters.rs`); then the leader sends the
-//! log to the site, and names both. The site takes the seat only if the disk is its own, and acts under the id when its own disk has it in
-//! writing: so it continues after a restart, and a site that has lost its disk has lost its seat, too.
+//! **Voters and disks.** A voter is an id and a disk. The log gives a new id to a site and its disk (`membership/voters.rs`); then the leader sends the
+//! log to the site, and names both. The site takes the id only if the disk is its own, and acts under the id when its own disk has it in
+//! writing: so it continues after a restart, and a site that has lost its disk has lost its id, too.
 //!
 //! **Who knows.** Voters know from the log who votes. Other sites are told by whoever answers them, and by the leader now and then. What
 //! they know may be old, so a message that only a voter may send is no misbehaviour if it comes from a site that could have become one.
@@ -49,7 +49,7 @@ impl Node {
     }
 
     /// Returns the id of the voter that this site acts as.
-    pub fn seat(&self) -> Option<u64> {
+    pub fn voter_id(&self) -> Option<u64> {
         self.membership.as_ref().map(Membership::id)
     }
 
@@ -139,7 +139,7 @@ impl Node {
         let Some(membership) = &mut self.membership else { return };
         let id = membership.id();
         if self.voters.has_dropped(id) && membership.retire() {
-            out.push(NodeOutput::Note(Note::Unseated { id }));
+            out.push(NodeOutput::Note(Note::VotesNoMore { id }));
         }
     }
 
@@ -151,35 +151,35 @@ impl Node {
         }
     }
 
-    /// Takes the seat that a message names, if the log has given it to this disk. The message itself is lost; the leader sends it again.
+    /// Becomes the voter that a message names, if the log has given it to this disk. The message itself is lost; the leader sends it again.
     ///
-    /// A voter that is still counted keeps its seat until this site knows that it is not any more: with the seat it would forget what it has
+    /// A voter that is still counted keeps its id until this site knows that it is not any more: with the id it would forget what it has
     /// promised.
-    pub(super) fn begin_seat_if_named(&mut self, message: &RaftMessage, out: &mut Vec<NodeOutput>) {
+    pub(super) fn become_voter_if_named(&mut self, message: &RaftMessage, out: &mut Vec<NodeOutput>) {
         let Some(ends) = message.ends.filter(|ends| ends.to >= self.founding.next_id) else { return };
-        let is_mine = ends.disk == Some(self.disk()) || mutant::is_on(Mutant::SeatOfAnotherDisk);
-        let is_counted = self.membership.as_ref().is_some_and(|seat| !self.voters.has_dropped(seat.id()));
-        let is_old = self.seat.is_some_and(|seat| seat >= ends.to);
+        let is_mine = ends.disk == Some(self.disk()) || mutant::is_on(Mutant::IdOfAnotherDisk);
+        let is_counted = self.membership.as_ref().is_some_and(|voter| !self.voters.has_dropped(voter.id()));
+        let is_old = self.voter_id.is_some_and(|id| id >= ends.to);
         if !is_mine || is_old || is_counted || !self.may_send {
             return;
         }
         self.registration.give_up();
-        self.seat = Some(ends.to);
+        self.voter_id = Some(ends.to);
         self.membership = None;
-        out.push(NodeOutput::Note(Note::Seated { id: ends.to, disk: self.disk() }));
-        self.persist(vec![DiskWrite::Seat(ends.to)], Purpose::Seat(ends.to), out);
+        out.push(NodeOutput::Note(Note::BecomesVoter { id: ends.to, disk: self.disk() }));
+        self.persist(vec![DiskWrite::VoterId(ends.to)], Purpose::VoterId(ends.to), out);
     }
 
-    /// Reacts to the seat being written.
-    pub(super) fn on_seated(&mut self, id: u64) {
-        if self.seat == Some(id) && self.membership.is_none() {
+    /// Reacts to the id being written.
+    pub(super) fn on_voter_id_written(&mut self, id: u64) {
+        if self.voter_id == Some(id) && self.membership.is_none() {
             self.membership = self.as_voter(Disk::default());
         }
     }
 
     /// Tells the leader what it must know of this member before it can vote.
     pub(super) fn send_claim(&mut self, leader: SiteName, out: &mut Vec<NodeOutput>) {
-        let claim = Claim { disk: self.disk(), seat: self.seat() };
+        let claim = Claim { disk: self.disk(), acts_as: self.voter_id() };
         self.send(leader, Content::Claim(claim), out);
     }
 
@@ -189,7 +189,7 @@ impl Node {
             Voting::Auto { replace_after, stable_after } => Some(Automatic { replace_after, stable_after }),
         };
         let terms = self.config.terms;
-        PilotTiming { auto, patience: terms.length.times(3), fresh: terms.renew_every.times(3) }
+        PilotTiming { auto, learner_timeout: terms.length.times(3), fresh: terms.renew_every.times(3) }
     }
 
     /// Takes the next step of a change of voters, as the leader, and tells the members who votes.

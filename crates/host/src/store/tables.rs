@@ -15,7 +15,7 @@ use meshlock_wire::disk::RecordError;
 
 /// The newest format version of the tables below. It rises with every change that an older program would misread.
 ///
-/// A file has format 1 until the voters change: then it gets [`VOTERS`], [`SEAT`] or [`KNOWN`], or changes of voters in its log. A program that knows
+/// A file has format 1 until the voters change: then it gets [`VOTERS`], [`VOTER_ID`] or [`KNOWN`], or changes of voters in its log. A program that knows
 /// only format 1 would go on counting the first voters, and refuses the file.
 pub(super) const FORMAT: u8 = 2;
 
@@ -38,7 +38,7 @@ const SAVED: &str = "saved";
 /// Who votes by the saved state, if not the first voters. From format 2 on.
 const VOTERS: &str = "voters";
 /// The id of the voter whose disk this is, if not the one that the founding gives. From format 2 on.
-const SEAT: &str = "seat";
+const VOTER_ID: &str = "voter id";
 /// Who votes, as another site has said. From format 2 on.
 const KNOWN: &str = "known voters";
 
@@ -79,13 +79,13 @@ fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::
         DiskWrite::Registrations(registrations) => {
             put(transaction, REGISTRATIONS, &record::encode(registrations))
         }
-        DiskWrite::Seat(id) => {
+        DiskWrite::VoterId(id) => {
             raise_format(transaction)?;
             transaction.open_table(LOG)?.retain(|_, _| false)?;
             for key in [BALLOT, SAVED, VOTERS] {
                 transaction.open_table(STATE)?.remove(key)?;
             }
-            put(transaction, SEAT, &record::encode(id))
+            put(transaction, VOTER_ID, &record::encode(id))
         }
         DiskWrite::Known(voters) => {
             raise_format(transaction)?;
@@ -183,8 +183,8 @@ impl<'a> StoreReader<'a> {
         if let Some(incarnation) = self.record::<Incarnation>(INCARNATION)? {
             disk.apply(&DiskWrite::Incarnation(incarnation));
         }
-        if let Some(id) = self.record::<u64>(SEAT)? {
-            disk.apply(&DiskWrite::Seat(id));
+        if let Some(id) = self.record::<u64>(VOTER_ID)? {
+            disk.apply(&DiskWrite::VoterId(id));
         }
         if let Some(voters) = self.record::<Voters>(KNOWN)? {
             disk.apply(&DiskWrite::Known(voters));

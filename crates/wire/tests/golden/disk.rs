@@ -25,7 +25,7 @@ fn records(write: &DiskWrite) -> Vec<Sample> {
     match write {
         DiskWrite::Founding(founding) => vec![record("founding", founding)],
         DiskWrite::Registrations(registrations) => vec![record("registrations", registrations)],
-        DiskWrite::Seat(id) => vec![record("seat", id)],
+        DiskWrite::VoterId(id) => vec![record("voter id", id)],
         DiskWrite::Known(voters) => vec![record("known voters", voters)],
         DiskWrite::Incarnation(incarnation) => vec![record("incarnation", incarnation)],
         DiskWrite::Ballot(ballot) => vec![record("ballot", ballot)],
@@ -80,7 +80,7 @@ fn every_record_on_disk_has_its_bytes() {
     let writes = [
         DiskWrite::Founding(founding()),
         DiskWrite::Registrations(Registrations { disk: Incarnation::new(7), may_vote: true, others }),
-        DiskWrite::Seat(300),
+        DiskWrite::VoterId(300),
         DiskWrite::Known(voters()),
         DiskWrite::Incarnation(Incarnation::new(300)),
         DiskWrite::Ballot(Ballot { term: 3, vote: 1, commit: 4 }),

@@ -277,7 +277,7 @@ fn contents() -> Vec<Named> {
         ("", Content::Reply { question, reply: PeerReply::Leaves(false) }),
         ("", Content::Beat { sent: Time::from_micros(300), hearing: Hearing::Directly }),
         ("", Content::Voters(voters())),
-        ("", Content::Claim(Claim { disk: Incarnation::new(300), seat: Some(4) })),
+        ("", Content::Claim(Claim { disk: Incarnation::new(300), acts_as: Some(4) })),
         ("", Content::ChangeVoters(VoterRequest::Promote(site("b")))),
         ("", Content::VotersChanged { request: VoterRequest::Promote(site("b")), refused: None }),
         (" of later voters", raft_of_later_voters()),

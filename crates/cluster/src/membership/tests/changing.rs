@@ -11,7 +11,7 @@ fn disk_of(id: u64) -> Incarnation {
 
 impl Council {
     /// Adds a site that starts as the voter with this id, as a node does when it is told that the id is its own.
-    fn seat(&mut self, id: u64) -> usize {
+    fn add_voter(&mut self, id: u64) -> usize {
         let at = self.voters.len();
         self.names.push(format!("s{at}").parse().unwrap());
         let founding = self.founding.clone();
@@ -46,7 +46,7 @@ impl Council {
 
     fn admit(&mut self, leader: usize, replaced: Option<u64>) -> usize {
         let id = self.voters[leader].voters().next_id;
-        let at = self.seat(id);
+        let at = self.add_voter(id);
         let (site, disk) = (self.names[at].clone(), disk_of(id));
         self.agree(leader, &VoterChange::Admit { site, disk, replaced, wanted: 1 });
         at
@@ -102,7 +102,7 @@ fn one_voter_becomes_three_in_one_change() {
     council.settle_disks(leader);
     for _ in 0..2 {
         let (at, id) = (council.names.len(), council.voters[leader].voters().next_id);
-        council.seat(id);
+        council.add_voter(id);
         let (site, disk) = (council.names[at].clone(), disk_of(id));
         council.agree(leader, &VoterChange::Admit { site, disk, replaced: None, wanted: 2 });
     }
@@ -123,7 +123,7 @@ fn one_voter_becomes_three_in_one_change() {
 fn only_one_step_is_under_way_and_only_a_leader_that_knows_its_whole_log_takes_one() {
     let (mut council, leader, other) = three();
     for id in [4, 5] {
-        council.seat(id);
+        council.add_voter(id);
     }
     let admit = |name: &str| VoterChange::Admit {
         site: name.parse().unwrap(),
@@ -244,7 +244,7 @@ fn two_parts_never_agree_apart_while_voters_change_and_do_if_the_old_ones_are_no
 }
 
 #[test]
-fn a_message_under_the_number_of_another_voter_or_to_another_seat_changes_nothing() {
+fn a_message_under_the_number_of_another_voter_or_to_another_one_changes_nothing() {
     let (mut council, leader, other) = three();
     let mut out = Vec::new();
     council.voters[leader].confirm(Round(1), &mut out);

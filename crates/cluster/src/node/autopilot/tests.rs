@@ -55,16 +55,16 @@ impl Cluster {
         View { epoch: Epoch::new(1).unwrap(), members: self.members.clone(), ..View::default() }
     }
 
-    fn seat(&self, name: &str, with: Incarnation) -> Option<u64> {
+    fn voter_id(&self, name: &str, with: Incarnation) -> Option<u64> {
         let mut of = self.voters.everyone().filter(|voter| voter.site == site(name));
         of.find(|voter| voter.disk.unwrap_or(disk(name)) == with).map(|voter| voter.id)
     }
 
     /// A member says which disk it has, and acts as the voter with that disk.
     fn claim(&mut self, name: &str, disk: Incarnation) {
-        let (view, seat) = (self.view(), self.seat(name, disk));
+        let (view, acts_as) = (self.view(), self.voter_id(name, disk));
         let member = view.member(&site(name)).unwrap().clone();
-        self.pilot.on_claim(member, Claim { disk, seat }, &view, self.now);
+        self.pilot.on_claim(member, Claim { disk, acts_as }, &view, self.now);
     }
 
     fn join(&mut self, name: &str, disk: Incarnation) {
@@ -81,7 +81,7 @@ impl Cluster {
 
     fn timing(&self) -> PilotTiming {
         let auto = Automatic { replace_after: REPLACE, stable_after: STABLE };
-        PilotTiming { auto: self.auto.then_some(auto), patience: STABLE, fresh: FRESH }
+        PilotTiming { auto: self.auto.then_some(auto), learner_timeout: STABLE, fresh: FRESH }
     }
 
     fn step(&mut self) -> Option<VoterChange> {
@@ -112,7 +112,7 @@ impl Cluster {
         }
     }
 
-    /// Takes steps until there is none, and lets every learner take its seat. Returns the steps that concern who votes.
+    /// Takes steps until there is none, and lets every learner become the voter. Returns the steps that concern who votes.
     fn run(&mut self) -> Vec<VoterChange> {
         let mut steps = Vec::new();
         for _ in 0..50 {
@@ -189,7 +189,7 @@ fn a_site_that_has_lost_its_disk_votes_again_under_another_number() {
     cluster.members.push(Member { site: site("c"), incarnation: Incarnation::new(900) });
     let (view, new) = (cluster.view(), Incarnation::new(900));
     let member = view.member(&site("c")).unwrap().clone();
-    cluster.pilot.on_claim(member, Claim { disk: new, seat: None }, &view, cluster.now);
+    cluster.pilot.on_claim(member, Claim { disk: new, acts_as: None }, &view, cluster.now);
     assert_eq!(cluster.step(), None);
     cluster.pass(STABLE);
     // Who stays is bound to a disk first.

@@ -1,4 +1,4 @@
-//! Who votes, on the disk: it is read back, a seat removes what another voter had promised, and older programs refuse the file.
+//! Who votes, on the disk: it is read back, a new id removes what another voter had promised, and older programs refuse the file.
 
 use meshlock_cluster::membership::voters::{VoterChange, Voters};
 use redb::{ReadableDatabase, TableDefinition};
@@ -26,7 +26,7 @@ fn whatever_says_that_voters_have_changed_is_read_back_and_raises_the_format() {
     let with_voters = Saved { voters: Some(voters(9)), ..saved(9) };
     for batch in [
         vec![DiskWrite::Known(voters(5))],
-        vec![DiskWrite::Seat(4)],
+        vec![DiskWrite::VoterId(4)],
         vec![DiskWrite::Append(vec![change(2)])],
         vec![DiskWrite::Install(with_voters.clone()), ballot(1, 9)],
         vec![DiskWrite::Install(with_voters), ballot(1, 9), DiskWrite::Install(saved(9))],
@@ -48,13 +48,13 @@ fn whatever_says_that_voters_have_changed_is_read_back_and_raises_the_format() {
 }
 
 #[test]
-fn a_seat_begins_without_what_another_voter_had_promised() {
+fn a_new_voter_begins_without_what_another_voter_had_promised() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, mut disk) = open(dir.path()).unwrap();
     let with_voters = Saved { voters: Some(voters(9)), ..saved(9) };
     let before =
         [founding(2), DiskWrite::Install(with_voters), DiskWrite::Append(vec![entry(10, 3)]), ballot(7, 10)];
-    let after = [DiskWrite::Seat(4)];
+    let after = [DiskWrite::VoterId(4)];
     for batch in [&before[..], &after[..]] {
         store.write(batch).unwrap();
         apply(&mut disk, batch);
@@ -63,6 +63,6 @@ fn a_seat_begins_without_what_another_voter_had_promised() {
     let read = open(dir.path()).unwrap().1;
     assert_eq!(read, disk);
     let mut fresh = Disk::default();
-    apply(&mut fresh, &[founding(2), DiskWrite::Seat(4)]);
+    apply(&mut fresh, &[founding(2), DiskWrite::VoterId(4)]);
     assert_eq!(read, fresh);
 }
