@@ -22,6 +22,7 @@ use super::published::Published;
 use super::renewals::Renewals;
 use super::store::{Store, StoreError};
 use super::thread::IdleThread;
+use super::trust::Trust;
 use meshlock_cluster::founding;
 use meshlock_cluster::membership::disk::{Disk, DiskWrite};
 use meshlock_cluster::names::{Incarnation, SiteName};
@@ -29,7 +30,6 @@ use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, ConfigError, Inpu
 use meshlock_cluster::table::{Request, Session};
 use meshlock_cluster::time::Time;
 use meshlock_system::{now, stamp};
-use meshlock_tls::Security;
 use meshlock_wire::sites::{Introduction, Versions};
 
 /// Everything that a node needs to run.
@@ -42,7 +42,8 @@ pub struct NodeSetup {
     pub listen: Option<TcpListener>,
     /// Addresses of the other sites, as `host:port`.
     pub addresses: BTreeMap<SiteName, String>,
-    pub security: Security,
+    /// What its connections rely on, which can be replaced while it runs.
+    pub trust: Trust,
     /// Versions of the wire format to speak with other sites. The default is all known versions; tests of upgrades restrict it to behave
     /// like an older program.
     pub speaks: Versions,
@@ -58,7 +59,7 @@ impl NodeSetup {
             config,
             listen: None,
             addresses: BTreeMap::new(),
-            security: Security::default(),
+            trust: Trust::default(),
             speaks: Versions::default(),
             data: None,
         }
@@ -136,10 +137,10 @@ pub(super) struct SharedNode {
 impl Engine {
     /// Starts a node, with a thread of its own for the network and the clock.
     pub fn start(setup: NodeSetup) -> Result<Self, EngineError> {
-        let NodeSetup { mut config, listen, addresses, security, speaks, data } = setup;
+        let NodeSetup { mut config, listen, addresses, trust, speaks, data } = setup;
         config.start_stamp = config.start_stamp.max(stamp());
         let site = config.site.clone();
-        if matches!(security, Security::Plain) && listen.is_some() {
+        if trust.is_plain() && listen.is_some() {
             tracing::warn!(
                 "connections between sites are not protected: anyone who reaches the port can pass for any site"
             );
@@ -165,7 +166,8 @@ impl Engine {
             let _within = tasks.enter();
             AsyncAlarm::new()?
         };
-        let net = Net::new(site.clone(), fastrand::u64(..), (security, speaks), addresses, tasks.clone());
+        let net =
+            Net::new(site.clone(), fastrand::u64(..), (trust.clone(), speaks), addresses, tasks.clone());
         let published = Published::default();
         published.update(&node, false);
         let (core, state) = (Mutex::new(Core::new(node, outputs)), watch::Sender::new(NodeState::default()));
@@ -187,6 +189,7 @@ impl Engine {
             shared.lock().disk = sink;
             threads.push(thread);
         }
+        tasks.spawn(trust.keep_looking());
         threads.push(thread.work(Box::pin(run(shared.clone(), alarm, listen, stop.clone()))));
         let handle = Handle { shared, tasks };
         Ok(Engine { handle, stop, running: Some(running), threads, listening })
@@ -209,6 +212,11 @@ impl Handle {
     /// Returns the number of connections that had to make room for others, by port.
     pub fn evictions(&self) -> &Evictions {
         &self.shared.net.evictions
+    }
+
+    /// Returns what the node's connections rely on.
+    pub fn trust(&self) -> &Trust {
+        self.shared.net.trust()
     }
 
     /// Returns the runtime of the node's own thread. Tasks that run there learn of network events soonest.

@@ -32,6 +32,7 @@ mod published;
 mod renewals;
 mod store;
 mod thread;
+mod trust;
 
 #[cfg(any(test, feature = "count-locks"))]
 pub use engine::locks_taken;
@@ -42,3 +43,4 @@ pub use pending::{
     Evicted, Evictions, PLACES, PendingConnections, PendingSlot, Port, Prefix, TooManyHandshakes,
 };
 pub use store::StoreError;
+pub use trust::{Ending, ReloadError, Reloaded, Trust, Untrusted, Watched, log_refusal};

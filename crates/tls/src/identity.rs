@@ -9,17 +9,19 @@ use std::sync::Arc;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use webpki::KeyUsage;
 
-use super::error::IdentityError;
-use super::name::Bearer;
-use super::verify::Authority;
+use super::clock::wall_clock;
+use super::error::{CertificateFault, IdentityError};
+use super::expiry::{ExpiringPart, Expiry};
+use super::name::{Bearer, BearerError};
+use super::revoked::Revoked;
+use super::verify::{Accepted, Authority, AuthorityError, ShownBy};
 
 /// Maximum size of a file; a chain of certificates has a few thousand bytes.
 const MAX_BYTES: u64 = 1 << 18;
 
 /// Paths of the three files.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     /// The certificate of the cluster's authority; two while one replaces another.
     pub authority: PathBuf,
@@ -33,12 +35,29 @@ impl Files {
     pub fn in_directory(dir: &Path) -> Self {
         Files { authority: dir.join("ca.pem"), certificate: dir.join("cert.pem"), key: dir.join("key.pem") }
     }
+
+    /// Returns what tells these files apart from changed ones, without reading them.
+    pub fn stamps(&self) -> FileStamps {
+        FileStamps([&self.authority, &self.certificate, &self.key].map(|file| {
+            let found = std::fs::metadata(file).ok()?;
+            let changed = (found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec());
+            Some((found.dev(), found.ino(), found.size(), changed))
+        }))
+    }
 }
+
+/// What tells files apart from changed ones: where each is on the disk, its length and when it was changed. `None` for a missing file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStamps([Option<(u64, u64, u64, (i64, i64, i64, i64))>; 3]);
 
 /// The identity of this process, and the authority it trusts.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    bearer: Bearer,
+    own: Accepted,
+    /// Where it was read from, or what to call it in messages.
+    files: Arc<Files>,
+    /// What the files were before they were read; `None` for an identity from memory.
+    stamps: Option<FileStamps>,
     pub(super) authority: Arc<Authority>,
     pub(super) shown: Arc<SingleCertAndKey>,
 }
@@ -46,9 +65,13 @@ pub struct Identity {
 impl Identity {
     /// Reads the files, and checks that they belong together and are valid now.
     pub fn load(files: &Files) -> Result<Self, IdentityError> {
+        // Before they are read: whatever is changed from now on is seen as a change.
+        let stamps = files.stamps();
         let authority = read(&files.authority)?;
         let certificate = read(&files.certificate)?;
-        Identity::new(files, &authority, &certificate, &read_secret(&files.key)?)
+        let mut identity = Identity::new(files, &authority, &certificate, &read_secret(&files.key)?)?;
+        identity.stamps = Some(stamps);
+        Ok(identity)
     }
 
     /// Creates an identity from PEM texts in memory.
@@ -70,25 +93,76 @@ impl Identity {
             why: error.to_string(),
         };
         let shown = CertifiedKey::from_der(chain.clone(), key, &authority.provider).map_err(mismatch)?;
-        let bearer = authority.judge(&chain[0], &chain[1..], KeyUsage::client_auth(), UnixTime::now());
-        let bearer =
-            bearer.map_err(|fault| IdentityError::Certificate { file: files.certificate.clone(), fault })?;
+        let own = authority.judge(&chain[0], &chain[1..], ShownBy::Caller, wall_clock());
+        let own =
+            own.map_err(|fault| IdentityError::Certificate { file: files.certificate.clone(), fault })?;
         Ok(Identity {
-            bearer,
+            own,
+            files: Arc::new(files.clone()),
+            stamps: None,
             authority: Arc::new(authority),
             shown: Arc::new(SingleCertAndKey::from(shown)),
         })
     }
 
+    /// Returns the same identity, which refuses the peers on this list.
+    #[must_use]
+    pub fn refusing(&self, revoked: Arc<Revoked>) -> Self {
+        Identity { authority: Arc::new(self.authority.refusing(revoked)), ..self.clone() }
+    }
+
     /// Returns whom the certificate names.
     pub fn bearer(&self) -> &Bearer {
-        &self.bearer
+        &self.own.bearer
+    }
+
+    /// Returns the certificate of this process as others see it.
+    pub fn own(&self) -> &Accepted {
+        &self.own
+    }
+
+    /// Returns the files that it was read from; `None` for one from memory.
+    pub fn files(&self) -> Option<&Files> {
+        self.stamps.is_some().then_some(&*self.files)
+    }
+
+    /// Returns what the files were before they were read; `None` for an identity from memory.
+    pub fn stamps(&self) -> Option<FileStamps> {
+        self.stamps
+    }
+
+    /// Returns whether both trust the same authorities.
+    pub fn trusts_the_same(&self, other: &Identity) -> bool {
+        self.authority.is_same(&other.authority)
+    }
+
+    /// Returns when its certificate ends, and when the authority's does.
+    pub fn expiries(&self) -> [Expiry; 2] {
+        let Files { authority, certificate, .. } = (*self.files).clone();
+        let Accepted { ends, authority_ends, .. } = self.own;
+        [
+            Expiry { of: ExpiringPart::Own, file: certificate, at: ends },
+            Expiry { of: ExpiringPart::Authority, file: authority, at: authority_ends },
+        ]
+    }
+
+    /// Judges a peer's certificates, the peer's own first, by the time `now`. Connections were judged in their handshake; this is for
+    /// those that last.
+    pub fn judge(
+        &self,
+        chain: &[CertificateDer<'_>],
+        shown_by: ShownBy,
+        now: UnixTime,
+    ) -> Result<Accepted, CertificateFault> {
+        let none = CertificateFault::Name(BearerError::Nameless);
+        let (certificate, between) = chain.split_first().ok_or(none)?;
+        self.authority.judge(certificate, between, shown_by, now)
     }
 }
 
 pub(super) fn authority_in(file: &Path, bytes: &[u8]) -> Result<Authority, IdentityError> {
     let wrong =
-        |error: webpki::Error| IdentityError::Authority { file: file.to_owned(), why: error.to_string() };
+        |error: AuthorityError| IdentityError::Authority { file: file.to_owned(), why: error.to_string() };
     Authority::new(&certificates_in(file, bytes)?).map_err(wrong)
 }
 

@@ -79,7 +79,12 @@ sites = [
 # they have not answered then, the lock is not available. Default: it follows the round-trip times, between 1 s and 5 s.
 #try_within = "1s"
 
-# TLS between sites: the files that `meshlock ca issue SITE` wrote. To run without TLS on a trusted network, remove this
+# Who is refused although a certificate or token is valid: "client/NAME", "site/NAME", or "serial/HEX" for one certificate. Their
+# connections are ended. A site must be removed from the cluster as well (`meshlock site remove`). Read again on SIGHUP. Default: nobody.
+#revoked = ["client/laptop-7", "serial/0a1b2c3d"]
+
+# TLS between sites: the files that `meshlock ca issue SITE` wrote. They are read again on SIGHUP, and by themselves some seconds
+# after they have changed; `ca` may contain several authorities, while one replaces another. To run without TLS on a trusted network, remove this
 # table and write, above the first table of this file: tls = "off"
 [tls]
 ca = "site-db-1/ca.pem"
@@ -130,6 +135,8 @@ verbs = ["acquire", "watch"]
 [[tokens]]
 name = "ci-1"
 sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+# When the token ends, in UTC: a date means its beginning, 2030-01-31T12:00:00Z a moment. Default: never.
+#expires = 2030-01-31
 
 # Limits of this site for all clients of `api` together.
 [limits]

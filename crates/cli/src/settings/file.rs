@@ -13,6 +13,7 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
 use super::duration::HumanDuration;
+use super::moment::Moment;
 use crate::output::{UsageError, read_text};
 
 /// Largest configuration file that is read, in bytes.
@@ -42,6 +43,7 @@ pub(crate) struct File {
     pub(super) rules: Vec<NamedRule>,
     pub(super) access: Vec<RuleText>,
     pub(super) tokens: Vec<NamedToken>,
+    pub(super) revoked: Vec<String>,
     pub(super) audit: Option<String>,
     pub(super) audit_max_bytes: Option<u64>,
     pub(super) audit_files: Option<u32>,
@@ -122,6 +124,7 @@ pub(super) struct NamedRule {
 pub(super) struct NamedToken {
     pub(super) name: ClientName,
     pub(super) sha256: TokenHash,
+    pub(super) expires: Option<Moment>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -177,6 +180,7 @@ const KEYS: [(&str, &[&str]); 10] = [
             "rules",
             "access",
             "tokens",
+            "revoked",
             "audit",
             "audit_max_bytes",
             "audit_files",
@@ -190,7 +194,7 @@ const KEYS: [(&str, &[&str]); 10] = [
     ("default_rule", &["algorithm", "permits", "per_site"]),
     ("rules", &["pattern", "algorithm", "permits", "per_site"]),
     ("access", &["principal", "locks", "verbs"]),
-    ("tokens", &["name", "sha256"]),
+    ("tokens", &["name", "sha256", "expires"]),
     (
         "limits",
         &[

@@ -2,6 +2,7 @@
 
 mod audit;
 mod doors;
+mod protection;
 mod resolve;
 
 use std::net::TcpListener;
@@ -20,7 +21,6 @@ use crate::config::{AccessRule, AccessToken, Lease, Limits, Rule};
 use crate::error::StartError;
 use crate::join;
 use crate::node::Node;
-use crate::tls::Tls;
 
 use audit::AuditSettings;
 pub(crate) use doors::OpenDoors;
@@ -73,6 +73,7 @@ pub struct NodeBuilder {
     rules: Vec<(String, Rule)>,
     access: Vec<AccessRule>,
     tokens: Vec<AccessToken>,
+    revoked: Vec<String>,
     audit: AuditSettings,
     limits: Limits,
     wire_versions: Option<u16>,
@@ -233,29 +234,6 @@ impl NodeBuilder {
         self
     }
 
-    /// Protects connections between sites, and those of clients on other machines, by TLS with certificates.
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let builder = meshlock::Node::builder().tls(meshlock::Tls::from_dir("site-db-1")?);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn tls(mut self, tls: Tls) -> Self {
-        self.security = Some(Security::Tls(tls.identity().clone()));
-        self
-    }
-
-    /// Trusts the network: connections are not protected, and anyone who reaches the port can pass for any site.
-    ///
-    /// ```
-    /// let builder = meshlock::Node::builder().plaintext();
-    /// ```
-    pub fn plaintext(mut self) -> Self {
-        self.security = Some(Security::Plain);
-        self
-    }
-
     /// Sets how often in a row a lock is handed on among clients of this site while clients of other sites wait for it. With 16, the default,
     /// up to 17 clients of this site hold it one after the other.
     ///
@@ -322,31 +300,6 @@ impl NodeBuilder {
     /// ```
     pub fn rule(mut self, pattern: impl Into<String>, rule: Rule) -> Self {
         self.rules.push((pattern.into(), rule));
-        self
-    }
-
-    /// Adds an access rule for [`clients`](NodeBuilder::clients) and the API.
-    ///
-    /// ```
-    /// use meshlock::config::{AccessRule, Verb};
-    ///
-    /// let builder = meshlock::Node::builder().access(AccessRule::new("ci-*", "deploy/*", [Verb::Acquire]));
-    /// ```
-    pub fn access(mut self, rule: AccessRule) -> Self {
-        self.access.push(rule);
-        self
-    }
-
-    /// Adds a token that a client of the API may show.
-    ///
-    /// ```
-    /// use meshlock::config::AccessToken;
-    ///
-    /// let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"; // of `meshlock token new ci-1`
-    /// let builder = meshlock::Node::builder().token(AccessToken::new("ci-1", hash));
-    /// ```
-    pub fn token(mut self, token: AccessToken) -> Self {
-        self.tokens.push(token);
         self
     }
 
@@ -447,7 +400,7 @@ impl NodeBuilder {
         let mode = self.mode_of_socket();
         let socket = self.socket.clone().map(|path| OwnSocket { path, mode });
         let (limits, audit) = (self.limits.clone(), self.audit.target());
-        let Resolved { config, listen: at, addresses, security, clients, session_ttl, policy } =
+        let Resolved { config, listen: at, addresses, security, revoked, clients, session_ttl, policy } =
             self.resolve()?;
         let open = |address: &Address| listen(address.as_str()).map_err(StartError::of_listen);
         let mut setup = NodeSetup::new(config);
@@ -456,7 +409,8 @@ impl NodeBuilder {
             Some(listener) => Some(listener),
             None => at.as_ref().map(open).transpose()?,
         };
-        (setup.addresses, setup.security, setup.data) = (addresses, security.clone(), data);
+        (setup.addresses, setup.trust, setup.data) = (addresses, security.into(), data);
+        setup.trust.set_revoked(revoked);
         if let Some(highest) = speaks {
             setup.speaks = meshlock_wire::sites::Versions::up_to(highest);
         }
@@ -466,7 +420,7 @@ impl NodeBuilder {
             .map_err(|error| StartError::setting("audit", format!("cannot be opened: {error}")))?;
         let gate = Gate::new(policy, limits.each(), audit).with_buffered_bytes(limits.buffered_bytes);
         let front = Front::new(engine.clone(), Arc::new(gate));
-        let served = serve(&front, socket, clients, &security, session_ttl, api, &limits)?;
+        let served = serve(&front, socket, clients, session_ttl, api, &limits)?;
         Ok(Node::new(engine, front, served))
     }
 

@@ -41,11 +41,12 @@ impl Protected {
         let name: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let site = issue(dir.path(), &Bearer::Site(name.clone()));
         let client = issue(dir.path(), &Bearer::Client("ci".parse().unwrap()));
-        let engine = Engine::start(NodeSetup::new(Config::new(name.clone(), vec![name]))).unwrap();
+        let mut setup = NodeSetup::new(Config::new(name.clone(), vec![name]));
+        setup.trust = Security::Tls(Identity::load(&site).unwrap()).into();
+        let engine = Engine::start(setup).unwrap();
         // With TLS it may listen on all addresses.
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-        let security = Security::Tls(Identity::load(&site).unwrap());
-        let setup = meshlock_service::ApiSetup { listener, security, limits: ApiLimits::default() };
+        let setup = meshlock_service::ApiSetup { listener, limits: ApiLimits::default() };
         let serving =
             Serving::start(&Front::new((*engine).clone(), gate(policy, Each::default())), setup).unwrap();
         Protected { _dir: dir, site, client, serving, _engine: engine }
