@@ -70,9 +70,10 @@ impl fmt::Display for ExpiryWarning {
                 write!(f, "{file}: the authority that signed the certificate of {} ", self.bearer)?;
             }
         }
-        match (self.days, self.left / DAY, self.left / 3600) {
+        let rounded = |unit: u64| (self.left + unit / 2) / unit;
+        match (self.days, rounded(DAY), rounded(3600)) {
             (0, ..) => write!(f, "has ended at {at}")?,
-            (_, 0, hours) => write!(f, "ends in {hours} hours, at {at}")?,
+            (_, 0..2, hours) => write!(f, "ends in {hours} hours, at {at}")?,
             (_, days, _) => write!(f, "ends in {days} days, at {at}")?,
         }
         let client = if matches!(self.bearer, Bearer::Client(_)) { " --client" } else { "" };

@@ -131,6 +131,11 @@ impl Identity {
         self.stamps
     }
 
+    /// Returns how many authorities it trusts: more than one while one replaces another.
+    pub fn authorities(&self) -> usize {
+        self.authority.count()
+    }
+
     /// Returns whether both trust the same authorities.
     pub fn trusts_the_same(&self, other: &Identity) -> bool {
         self.authority.is_same(&other.authority)

@@ -94,6 +94,11 @@ impl Authority {
         Authority { revoked, ..self.clone() }
     }
 
+    /// Returns how many authorities are trusted.
+    pub(super) fn count(&self) -> usize {
+        self.anchors.len()
+    }
+
     /// Returns whether both trust the same authorities.
     pub(super) fn is_same(&self, other: &Authority) -> bool {
         self.anchors == other.anchors && self.ends == other.ends

@@ -24,6 +24,8 @@ pub enum ReloadError {
 /// What was replaced, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reloaded {
+    /// How many authorities are trusted now.
+    pub authorities: usize,
     /// When the new certificate ends, and its authority's.
     pub expiries: [Expiry; 2],
     /// Peers that are connected and could not connect now, because the authority of their certificates is not trusted any more.
@@ -95,7 +97,7 @@ impl Trust {
             });
         }
         let left = self.install(identity);
-        let reloaded = Reloaded { expiries, left };
+        let reloaded = Reloaded { authorities: identity.authorities(), expiries, left };
         reloaded.log();
         Ok(reloaded)
     }

@@ -17,6 +17,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// A warning is repeated after this time.
 const WARN_EVERY: Duration = Duration::from_hours(24);
 
+/// The target of lines about this site's certificates. Each is about another event, and none is left out as a repetition.
+const LOG: &str = "meshlock::certificates";
+
 /// How many peers a line of the log names.
 const MAX_NAMED: usize = 20;
 
@@ -67,7 +70,7 @@ impl Trust {
             if warnings.is_due(expiry.of, warning.as_ref(), now)
                 && let Some(warning) = warning
             {
-                tracing::warn!(certificate = expiry.of.label(), days = warning.days, "{warning}");
+                tracing::warn!(target: LOG, certificate = expiry.of.label(), days = warning.days, "{warning}");
             }
         }
     }
@@ -99,6 +102,8 @@ impl Reloaded {
     pub(super) fn log(&self) {
         let [own, authority] = &self.expiries;
         tracing::info!(
+            target: LOG,
+            authorities = self.authorities,
             file = %own.file.display(),
             ends = shown_time(own.at),
             authority_ends = shown_time(authority.at),
@@ -107,6 +112,7 @@ impl Reloaded {
         if !self.left.is_empty() {
             let names: Vec<String> = self.left.iter().take(MAX_NAMED).map(ToString::to_string).collect();
             tracing::warn!(
+                target: LOG,
                 peers = self.left.len(),
                 first = names.join(", "),
                 "these are connected by certificates of an authority that is not trusted any more: their connections stay, but they \
@@ -119,6 +125,7 @@ impl Reloaded {
 /// Writes to the log why certificates were not replaced.
 pub fn log_refusal(error: &dyn std::fmt::Display) {
     tracing::error!(
+        target: LOG,
         %error,
         "the new certificates cannot be used, and the old ones stay in use; `meshlock node --check` checks them"
     );

@@ -19,7 +19,6 @@ use meshlock_host::front::Front;
 use meshlock_host::gate::{Audit, Each, Gate, Policy};
 use meshlock_host::{Engine, NodeSetup};
 use meshlock_testing::{async_test, in_time};
-use meshlock_web::ServedAs;
 use serde_json::Value;
 use tower_service::Service;
 
