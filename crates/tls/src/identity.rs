@@ -40,26 +40,47 @@ impl Files {
     pub fn stamps(&self) -> FileStamps {
         FileStamps([&self.authority, &self.certificate, &self.key].map(|file| {
             let found = std::fs::metadata(file).ok()?;
-            let changed = (found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec());
-            Some((found.dev(), found.ino(), found.size(), changed))
+            Some(Stamp {
+                place: (found.dev(), found.ino()),
+                size: found.size(),
+                written: (found.mtime(), found.mtime_nsec()),
+                changed: (found.ctime(), found.ctime_nsec()),
+            })
         }))
     }
 }
 
 /// What tells files apart from changed ones: where each is on the disk, its length and when it was changed. `None` for a missing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileStamps([Option<(u64, u64, u64, (i64, i64, i64, i64))>; 3]);
+pub struct FileStamps([Option<Stamp>; 3]);
+
+/// What tells one file apart from a changed one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    /// The device, and its number there.
+    place: (u64, u64),
+    size: u64,
+    /// In seconds and nanoseconds.
+    written: (i64, i64),
+    changed: (i64, i64),
+}
 
 /// The identity of this process, and the authority it trusts.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    own: Accepted,
-    /// Where it was read from, or what to call it in messages.
-    files: Arc<Files>,
-    /// What the files were before they were read; `None` for an identity from memory.
-    stamps: Option<FileStamps>,
+    about: Arc<About>,
     pub(super) authority: Arc<Authority>,
     pub(super) shown: Arc<SingleCertAndKey>,
+}
+
+/// Where an identity comes from, and how others see it.
+#[derive(Debug)]
+struct About {
+    own: Accepted,
+    /// Where it was read from, or what to call it in messages.
+    files: Files,
+    /// What the files were before they were read; `None` for an identity from memory.
+    stamps: Option<FileStamps>,
 }
 
 impl Identity {
@@ -69,9 +90,8 @@ impl Identity {
         let stamps = files.stamps();
         let authority = read(&files.authority)?;
         let certificate = read(&files.certificate)?;
-        let mut identity = Identity::new(files, &authority, &certificate, &read_secret(&files.key)?)?;
-        identity.stamps = Some(stamps);
-        Ok(identity)
+        let key = read_secret(&files.key)?;
+        Identity::new((files, Some(stamps)), &authority, &certificate, &key)
     }
 
     /// Creates an identity from PEM texts in memory.
@@ -79,10 +99,15 @@ impl Identity {
         let named = |what: &str| PathBuf::from(format!("the {what} in memory"));
         let files =
             Files { authority: named("authority"), certificate: named("certificate"), key: named("key") };
-        Identity::new(&files, authority, certificate, key)
+        Identity::new((&files, None), authority, certificate, key)
     }
 
-    fn new(files: &Files, authority: &[u8], certificate: &[u8], key: &[u8]) -> Result<Self, IdentityError> {
+    fn new(
+        (files, stamps): (&Files, Option<FileStamps>),
+        authority: &[u8],
+        certificate: &[u8],
+        key: &[u8],
+    ) -> Result<Self, IdentityError> {
         let authority = authority_in(&files.authority, authority)?;
         let chain = certificates_in(&files.certificate, certificate)?;
         let key = PrivateKeyDer::from_pem_slice(key)
@@ -97,9 +122,7 @@ impl Identity {
         let own =
             own.map_err(|fault| IdentityError::Certificate { file: files.certificate.clone(), fault })?;
         Ok(Identity {
-            own,
-            files: Arc::new(files.clone()),
-            stamps: None,
+            about: Arc::new(About { own, files: files.clone(), stamps }),
             authority: Arc::new(authority),
             shown: Arc::new(SingleCertAndKey::from(shown)),
         })
@@ -113,22 +136,22 @@ impl Identity {
 
     /// Returns whom the certificate names.
     pub fn bearer(&self) -> &Bearer {
-        &self.own.bearer
+        &self.about.own.bearer
     }
 
     /// Returns the certificate of this process as others see it.
     pub fn own(&self) -> &Accepted {
-        &self.own
+        &self.about.own
     }
 
     /// Returns the files that it was read from; `None` for one from memory.
     pub fn files(&self) -> Option<&Files> {
-        self.stamps.is_some().then_some(&*self.files)
+        self.about.stamps.is_some().then_some(&self.about.files)
     }
 
     /// Returns what the files were before they were read; `None` for an identity from memory.
     pub fn stamps(&self) -> Option<FileStamps> {
-        self.stamps
+        self.about.stamps
     }
 
     /// Returns how many authorities it trusts: more than one while one replaces another.
@@ -143,8 +166,8 @@ impl Identity {
 
     /// Returns when its certificate ends, and when the authority's does.
     pub fn expiries(&self) -> [Expiry; 2] {
-        let Files { authority, certificate, .. } = (*self.files).clone();
-        let Accepted { ends, authority_ends, .. } = self.own;
+        let Files { authority, certificate, .. } = self.about.files.clone();
+        let Accepted { ends, authority_ends, .. } = self.about.own;
         [
             Expiry { of: ExpiringPart::Own, file: certificate, at: ends },
             Expiry { of: ExpiringPart::Authority, file: authority, at: authority_ends },

@@ -157,7 +157,13 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
 pub fn shown_time(time: UnixTime) -> String {
     let (days, seconds) = (time.as_secs() / DAY, time.as_secs() % DAY);
     let (mut year, mut left) = (1970, days);
-    let days_of = |year: u64| if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) { 366 } else { 365 };
+    let days_of = |year: u64| {
+        if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) {
+            366
+        } else {
+            365
+        }
+    };
     // Certificates end before the year 10000.
     while year < 10_000 && left >= days_of(year) {
         left -= days_of(year);

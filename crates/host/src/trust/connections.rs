@@ -79,7 +79,7 @@ impl Drop for Watched {
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     pub(super) chain: Arc<[CertificateDer<'static>]>,
-    pub(super) shown_by: ShownBy,
+    pub(super) by: ShownBy,
     pub(super) accepted: Accepted,
 }
 

@@ -139,7 +139,7 @@ impl Trust {
             (Some(chain), Security::Tls(identity)) => {
                 let accepted = identity.judge(chain, shown_by, self.now()).map_err(TlsError::Peer)?;
                 let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
-                Some(connections::Shown { chain, shown_by, accepted })
+                Some(connections::Shown { chain, by: shown_by, accepted })
             }
             (None, _) | (_, Security::Plain) => None,
         };
@@ -200,7 +200,7 @@ impl Trust {
         // Signatures are checked without the lock: it takes a while if there are many connections, and new ones need the lock.
         let (registered, now) = (self.connections().shown(), self.now());
         let is_left = |shown: &connections::Shown| {
-            let judged = identity.judge(&shown.chain, shown.shown_by, now);
+            let judged = identity.judge(&shown.chain, shown.by, now);
             matches!(judged, Err(CertificateFault::OtherAuthority))
         };
         registered.into_iter().filter(is_left).map(|shown| shown.accepted.bearer).collect()
