@@ -13,7 +13,7 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
 use super::duration::HumanDuration;
-use super::moment::Moment;
+use super::end_date::EndDate;
 use crate::output::{UsageError, read_text};
 
 /// Largest configuration file that is read, in bytes.
@@ -124,7 +124,7 @@ pub(super) struct NamedRule {
 pub(super) struct NamedToken {
     pub(super) name: ClientName,
     pub(super) sha256: TokenHash,
-    pub(super) expires: Option<Moment>,
+    pub(super) expires: Option<EndDate>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

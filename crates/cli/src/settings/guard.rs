@@ -75,7 +75,7 @@ pub(super) fn tokens(tokens: Vec<NamedToken>) -> Vec<AccessToken> {
     let token = |token: NamedToken| {
         let known = AccessToken::new(token.name.to_string(), token.sha256.to_string());
         match token.expires {
-            Some(moment) => known.expires(moment.0),
+            Some(end) => known.expires(end.0),
             None => known,
         }
     };

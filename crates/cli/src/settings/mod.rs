@@ -1,10 +1,10 @@
 //! The settings of a node: its configuration file, its flags, and the defaults where neither says anything.
 
 pub(crate) mod duration;
+mod end_date;
 pub(crate) mod example;
 pub(crate) mod file;
 pub(crate) mod guard;
-mod moment;
 pub(crate) mod places;
 #[cfg(test)]
 mod tests;
@@ -68,7 +68,7 @@ fn warnings(tls: Option<&Tls>, tokens: &[AccessToken]) -> Vec<String> {
         let (name, verb) = (&token.name, if ends <= SystemTime::now() { "has ended" } else { "ends" });
         warnings.push(format!(
             "the token of '{name}' {verb} at {}; make a new one with `meshlock token new {name}`",
-            moment::shown(ends)
+            end_date::shown(ends)
         ));
     }
     warnings

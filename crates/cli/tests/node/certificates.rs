@@ -180,6 +180,11 @@ fn a_revoked_client_loses_its_connection_and_both_ends_say_why() {
     fs::write(&config, format!("revoked = ['client/bad']\n{text}")).unwrap();
     site.signal(Signal::HUP);
     assert!(!bad_holder.end().success(), "it has lost its lock");
+    let told = bad_holder.log();
+    assert!(
+        told.contains("the lock is lost (the certificate of the client 'bad' is not accepted any more"),
+        "{told}"
+    );
     assert!(site.log().contains("this site's list `revoked` has the entry 'client/bad'"), "{}", site.log());
     eventually("others can have its lock", || running.fences("theirs").is_empty());
     assert_eq!(running.fences("mine"), [good_fence]);

@@ -129,11 +129,14 @@ fn the_task_of_a_connection_is_woken_when_it_must_end() {
     async_test(async {
         let bench = Bench::new();
         let (_peer, ending) = bench.connect("client/c", 10);
-        let waiting = tokio::spawn(async move { ending.happened().await.to_string() });
-        tokio::task::yield_now().await;
-        bench.set_days_ahead(11);
-        bench.trust.look();
-        assert!(in_time("it is told", waiting).await.unwrap().contains("has expired"));
+        let end = async {
+            bench.set_days_ahead(11);
+            bench.trust.look();
+        };
+        // The first of the two waits when the second one begins.
+        let both = async { tokio::join!(ending.happened(), end) };
+        let (why, ()) = in_time("it is told", both).await;
+        assert!(why.to_string().contains("has expired"));
     });
 }
 

@@ -9,9 +9,9 @@ use toml::value::{Datetime, Offset};
 /// A date or a date with a time, which is in UTC unless it says otherwise. A date alone means the beginning of that day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Datetime")]
-pub(super) struct Moment(pub(super) SystemTime);
+pub(super) struct EndDate(pub(super) SystemTime);
 
-impl TryFrom<Datetime> for Moment {
+impl TryFrom<Datetime> for EndDate {
     type Error = String;
 
     fn try_from(given: Datetime) -> Result<Self, String> {
@@ -27,7 +27,7 @@ impl TryFrom<Datetime> for Moment {
         };
         let seconds = unix_time_of(day, time).and_then(|time| time.as_secs().checked_add_signed(-east));
         let seconds = seconds.ok_or_else(|| format!("{given} is before 1970; say when the token ends"))?;
-        Ok(Moment(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)))
+        Ok(EndDate(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)))
     }
 }
 
@@ -45,7 +45,7 @@ mod tests {
     fn moments_are_in_utc_unless_they_say_otherwise() {
         let read = |text: &str| {
             let given: Datetime = text.parse().unwrap();
-            Moment::try_from(given).map(|moment| shown(moment.0))
+            EndDate::try_from(given).map(|moment| shown(moment.0))
         };
         for (text, means) in [
             ("2027-01-31", "2027-01-31 00:00:00 UTC"),
