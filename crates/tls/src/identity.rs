@@ -128,6 +128,15 @@ impl Identity {
         })
     }
 
+    /// Returns the identity that its files have now, for a client that connects again: if they have changed, can be used and name the
+    /// same bearer. Otherwise returns this one.
+    #[must_use]
+    pub fn renewed(&self) -> Self {
+        let changed = self.files().filter(|files| Some(files.stamps()) != self.stamps());
+        let renewed = changed.and_then(|files| Identity::load(files).ok());
+        renewed.filter(|renewed| renewed.bearer() == self.bearer()).unwrap_or_else(|| self.clone())
+    }
+
     /// Returns the same identity, which refuses the peers on this list.
     #[must_use]
     pub fn refusing(&self, revoked: Arc<Revoked>) -> Self {

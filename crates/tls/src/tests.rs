@@ -408,6 +408,29 @@ fn a_revoked_peer_is_refused_and_both_sides_say_why() {
 }
 
 #[test]
+fn a_client_that_connects_again_uses_what_its_files_have_by_then() {
+    let dir = authority();
+    let files = ca::issue(dir.path(), &client("ci"), 30).unwrap();
+    let before = Identity::load(&files).unwrap();
+    assert_eq!(before.renewed().own(), before.own());
+    fs::rename(dir.path().join("client-ci"), dir.path().join("before")).unwrap();
+    assert_eq!(before.renewed().own(), before.own(), "there are no files");
+    ca::issue(dir.path(), &client("ci"), 60).unwrap();
+    let after = before.renewed();
+    assert!(after.own().ends > before.own().ends && after.renewed().own() == after.own());
+    fs::write(&files.certificate, "nonsense").unwrap();
+    assert_eq!(after.renewed().own(), after.own());
+    let other = ca::issue(dir.path(), &client("other"), 90).unwrap();
+    fs::copy(other.certificate, &files.certificate).unwrap();
+    fs::copy(other.key, &files.key).unwrap();
+    assert_eq!(after.renewed().own(), after.own(), "it does not become somebody else");
+    let [authority, certificate, key] =
+        ["ca.pem", "cert.pem", "key.pem"].map(|file| fs::read(dir.path().join("before").join(file)).unwrap());
+    let in_memory = Identity::from_pem(&authority, &certificate, &key).unwrap();
+    assert_eq!(in_memory.renewed().own(), before.own());
+}
+
+#[test]
 fn hostile_files_are_errors_and_never_a_panic() {
     let dir = authority();
     let files = ca::issue(dir.path(), &site("a"), 30).unwrap();

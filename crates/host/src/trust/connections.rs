@@ -1,14 +1,22 @@
 //! The connections that exist, with what each of them relies on.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use meshlock_cluster::access::ClientName;
-use meshlock_tls::{Accepted, Bearer, CertificateFault, Revoked, ShownBy};
+use meshlock_tls::{
+    Accepted, Bearer, CertificateFault, ExpiringPart, Expiry, ExpiryWarning, Revoked, ShownBy,
+};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::Trust;
+use super::watch::WARN_EVERY;
+
+/// Maximum number of clients that the log warns about in a day.
+const MAX_WARNED: usize = 1000;
 
 /// Why a connection is ended although its handshake was in order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -103,6 +111,8 @@ struct Registered {
 pub(super) struct Connections {
     all: BTreeMap<u64, Registered>,
     last: u64,
+    /// The clients whose certificates end soon, and when the log last said so.
+    warned: BTreeMap<Bearer, Instant>,
 }
 
 impl Connections {
@@ -110,6 +120,19 @@ impl Connections {
         self.last += 1;
         self.all.insert(self.last, Registered { shown, tokens: BTreeMap::new(), ending });
         self.last
+    }
+
+    /// Returns the warning to write about the certificate of a client, which nobody else may look at: once a day for each.
+    pub(super) fn warning(&mut self, of: &Accepted, now: UnixTime, at: Instant) -> Option<ExpiryWarning> {
+        let Bearer::Client(_) = of.bearer else { return None };
+        let expiry = Expiry { of: ExpiringPart::Own, file: PathBuf::from("at the client"), at: of.until() };
+        let warning = expiry.warning(&of.bearer, now)?;
+        self.warned.retain(|_, last| at.duration_since(*last) < WARN_EVERY);
+        if self.warned.len() >= MAX_WARNED || self.warned.contains_key(&of.bearer) {
+            return None;
+        }
+        self.warned.insert(of.bearer.clone(), at);
+        Some(warning)
     }
 
     /// The number of tokens of a site is limited, and so is what is kept here.

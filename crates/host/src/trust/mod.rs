@@ -29,6 +29,7 @@ use meshlock_tls::{
 };
 use rustls::Connection;
 use rustls::pki_types::{CertificateDer, UnixTime};
+use tokio::time::Instant;
 
 use connections::Connections;
 pub use connections::{Ending, Untrusted, Watched};
@@ -138,6 +139,9 @@ impl Trust {
         let shown = match (chain, self.security()) {
             (Some(chain), Security::Tls(identity)) => {
                 let accepted = identity.judge(chain, shown_by, self.now()).map_err(TlsError::Peer)?;
+                if let Some(warning) = connections.warning(&accepted, self.now(), Instant::now()) {
+                    tracing::warn!(target: watch::LOG, days = warning.days, "{warning}");
+                }
                 let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
                 Some(connections::Shown { chain, by: shown_by, accepted })
             }

@@ -269,6 +269,28 @@ fn a_site_without_files_or_without_tls_says_why_nothing_can_be_read() {
 }
 
 #[test]
+fn a_client_whose_certificate_ends_soon_is_warned_about_once_a_day() {
+    let bench = Bench::new();
+    let start = Instant::now();
+    let is_warned = |bearer: &str, days: u32, hours: u64| {
+        let files = issue(bench.dir.path(), bearer, days);
+        let accepted = Identity::load(&files).unwrap().own().clone();
+        fs::remove_dir_all(files.key.parent().unwrap()).unwrap();
+        let at = start + Duration::from_hours(hours);
+        bench.trust.connections().warning(&accepted, bench.trust.now(), at).map(|warning| warning.to_string())
+    };
+    assert_eq!(is_warned("client/ci", 40, 0), None);
+    assert_eq!(is_warned("site/b", 5, 0), None, "sites say it themselves");
+    let warning = is_warned("client/ci", 5, 0).unwrap();
+    assert!(
+        warning.starts_with("at the client: the certificate of the client 'ci' ends in 5 days"),
+        "{warning}"
+    );
+    assert_eq!(is_warned("client/ci", 5, 23), None);
+    assert!(is_warned("client/other", 5, 23).is_some() && is_warned("client/ci", 5, 24).is_some());
+}
+
+#[test]
 fn warnings_are_written_once_in_each_period_and_then_once_a_day() {
     let bench = Bench::new();
     let bearer = Bearer::Site("a".parse().unwrap());

@@ -15,10 +15,10 @@ use super::{Inner, Reloaded, Trust};
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// A warning is repeated after this time.
-const WARN_EVERY: Duration = Duration::from_hours(24);
+pub(super) const WARN_EVERY: Duration = Duration::from_hours(24);
 
 /// The target of lines about this site's certificates. Each is about another event, and none is left out as a repetition.
-const LOG: &str = "meshlock::certificates";
+pub(super) const LOG: &str = "meshlock::certificates";
 
 /// How many peers a line of the log names.
 const MAX_NAMED: usize = 20;
