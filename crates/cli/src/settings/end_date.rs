@@ -1,5 +1,7 @@
 //! A moment in a configuration file, such as `2027-01-31` or `2027-01-31T12:00:00+01:00`.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use meshlock_tls::{UnixTime, shown_time, unix_time_of};
@@ -9,7 +11,7 @@ use toml::value::{Datetime, Offset};
 /// A date or a date with a time, which is in UTC unless it says otherwise. A date alone means the beginning of that day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Datetime")]
-pub(super) struct EndDate(pub(super) SystemTime);
+pub(crate) struct EndDate(pub(super) SystemTime);
 
 impl TryFrom<Datetime> for EndDate {
     type Error = String;
@@ -28,6 +30,25 @@ impl TryFrom<Datetime> for EndDate {
         let seconds = unix_time_of(day, time).and_then(|time| time.as_secs().checked_add_signed(-east));
         let seconds = seconds.ok_or_else(|| format!("{given} is before 1970; say when the token ends"))?;
         Ok(EndDate(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)))
+    }
+}
+
+impl FromStr for EndDate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let given: Datetime = text
+            .parse()
+            .map_err(|_| format!("'{text}' is not a date such as 2027-01-31 or 2027-01-31T12:00:00Z"))?;
+        EndDate::try_from(given)
+    }
+}
+
+/// Formats it as a configuration file has it.
+impl fmt::Display for EndDate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shown(self.0).trim_end_matches(" UTC").replace(' ', "T"))?;
+        f.write_str("Z")
     }
 }
 
@@ -56,6 +77,10 @@ mod tests {
         ] {
             assert_eq!(read(text).unwrap(), means, "{text}");
         }
+        let again: EndDate = "2027-01-31".parse().unwrap();
+        assert_eq!(again.to_string(), "2027-01-31T00:00:00Z");
+        assert_eq!(again.to_string().parse(), Ok(again));
+        assert!("soon".parse::<EndDate>().unwrap_err().starts_with("'soon' is not a date"));
         assert!(read("12:30:00").unwrap_err().contains("has no date"));
         assert!(read("1969-12-31").unwrap_err().contains("before 1970"));
     }

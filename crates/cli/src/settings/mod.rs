@@ -1,7 +1,7 @@
 //! The settings of a node: its configuration file, its flags, and the defaults where neither says anything.
 
 pub(crate) mod duration;
-mod end_date;
+pub(crate) mod end_date;
 pub(crate) mod example;
 pub(crate) mod file;
 pub(crate) mod guard;
