@@ -26,7 +26,7 @@ impl Node {
         Ok(())
     }
 
-    /// Replaces the list of those who are refused ([`NodeBuilder::revoked`]). Their connections are ended. What they hold is free for others
+    /// Replaces the list of those who are refused ([`NodeBuilder::revoked`](crate::NodeBuilder::revoked)). Their connections are ended. What they hold is free for others
     /// once they cannot rely on it any more.
     ///
     /// ```
