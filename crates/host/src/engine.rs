@@ -13,6 +13,7 @@ use meshlock_protocol::Epoch;
 use tokio::sync::{Notify, watch};
 
 use super::alarm::AsyncAlarm;
+use super::busy_poll::BusyPoll;
 use super::core::{Core, Touched, flush};
 use super::disk::{self, Sink};
 use super::log;
@@ -49,6 +50,8 @@ pub struct NodeSetup {
     /// The directory of the durable state; `None` if all state may be lost when the process ends, as for a site that is a cluster of its
     /// own.
     pub data: Option<PathBuf>,
+    /// Whether the node's thread stays awake between inputs that follow each other closely.
+    pub busy_poll: bool,
 }
 
 impl NodeSetup {
@@ -61,6 +64,7 @@ impl NodeSetup {
             security: Security::default(),
             speaks: Versions::default(),
             data: None,
+            busy_poll: true,
         }
     }
 }
@@ -129,6 +133,7 @@ pub(super) struct SharedNode {
     pub(super) net: Arc<Net>,
     pub(super) published: Published,
     pub(super) renewals: Renewals,
+    busy_poll: BusyPoll,
     /// Wakes the clock's task when its next alarm has moved to an earlier time.
     alarm: Notify,
 }
@@ -136,7 +141,7 @@ pub(super) struct SharedNode {
 impl Engine {
     /// Starts a node, with a thread of its own for the network and the clock.
     pub fn start(setup: NodeSetup) -> Result<Self, EngineError> {
-        let NodeSetup { mut config, listen, addresses, security, speaks, data } = setup;
+        let NodeSetup { mut config, listen, addresses, security, speaks, data, busy_poll } = setup;
         config.start_stamp = config.start_stamp.max(stamp());
         let site = config.site.clone();
         if matches!(security, Security::Plain) && listen.is_some() {
@@ -169,8 +174,10 @@ impl Engine {
         let published = Published::default();
         published.update(&node, false);
         let (core, state) = (Mutex::new(Core::new(node, outputs)), watch::Sender::new(NodeState::default()));
-        let (net, renewals, alarmed) = (Arc::new(net), Renewals::new(), Notify::new());
-        let shared = Arc::new(SharedNode { core, state, net, published, renewals, alarm: alarmed });
+        let (net, renewals, busy_poll) = (Arc::new(net), Renewals::new(), BusyPoll::new(busy_poll));
+        let alarmed = Notify::new();
+        let shared =
+            Arc::new(SharedNode { core, state, net, published, renewals, busy_poll, alarm: alarmed });
         let stop = Arc::new(Notify::new());
         let (running, stopped) = channel();
         let mut threads = Vec::new();
@@ -252,6 +259,11 @@ impl Handle {
             peer.read_now(&self.shared);
         }
         result
+    }
+
+    /// Notices that a client's message came from a socket at this time.
+    pub(super) fn on_message_read(&self, at: Time) {
+        self.shared.busy_poll.on_input(at);
     }
 
     /// Returns what may be read without the node's lock.
@@ -358,6 +370,7 @@ async fn run(shared: Arc<SharedNode>, alarm: AsyncAlarm, listen: Option<TcpListe
             tracing::error!(?error, "the clock's alarm has failed: this site has stopped; start it again");
         }
         () = shared.renewals.keep_telling() => {}
+        () = shared.busy_poll.keep_polling() => {}
         () = stop.notified() => {}
     }
 }
@@ -391,6 +404,7 @@ impl PacketHandler for SharedNode {
             self.finish(&mut core);
         }
         flush(touched);
+        self.busy_poll.on_input(arrived);
     }
 
     fn on_connected(self: &Arc<Self>, site: &SiteName, carries: bool) {
