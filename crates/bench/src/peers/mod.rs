@@ -2,8 +2,9 @@
 //! their process ids.
 
 pub(super) mod etcd;
-mod http;
+pub(super) mod etcd_client;
 mod jute;
+mod proto;
 pub(super) mod redis;
 pub(super) mod redlock;
 mod resp;
