@@ -12,7 +12,8 @@ use meshlock::{Cluster, Tls};
 use meshlock_tls::{Bearer, Identity, ca};
 
 use super::reference::{loopback_round_trip, spin};
-use super::report::{Goal, GoalRow, Reference, median};
+use super::report::{Goal, GoalRow, Reference};
+use super::statistics::median;
 
 /// How long a holder keeps the lock.
 const HOLDS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(300)];

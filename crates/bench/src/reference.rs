@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustls::Connection;
 
-use super::report::median;
+use super::statistics::median;
 
 /// Sends back what it receives, `size` bytes at a time, until the other side closes the connection.
 pub(super) fn echo(mut stream: impl Read + Write + Send + 'static, size: usize) -> JoinHandle<()> {

@@ -177,9 +177,3 @@ fn number(value: f64) -> String {
         _ => format!("{value:.4}"),
     }
 }
-
-/// Returns the median.
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}

@@ -7,21 +7,25 @@ use anyhow::Context;
 use super::peers::{etcd, redis, redlock, zookeeper};
 use super::report::{BenchReport, Goal, GoalRow, Reference, Side};
 use super::system::{System, contended, many_locks, uncontended};
-use super::systems::{central::Central, daemons::Daemons, library::Library};
+use super::systems::{central::Central, daemons::Daemons, etcd_api::EtcdApi, library::Library};
 use super::takeover::{self, Killed};
 use super::{Arguments, Measurement, memory, note};
 
 /// The numbers of clients that compete for one lock.
-const CLIENTS: [usize; 4] = [3, 8, GOAL_CLIENTS, 32];
+const CLIENTS: [usize; 4] = [3, 8, GOAL_CLIENTS, API_CLIENTS];
 
-/// The number of clients in the run that has goals: eight at each of three sites.
+/// The number of clients in the run that has most of the goals: eight at each of three sites.
 const GOAL_CLIENTS: usize = 24;
+
+/// The number of clients in the run that compares our etcd API with etcd.
+const API_CLIENTS: usize = 50;
 
 const MANY_LOCKS: usize = 10_000;
 const MANY_LOCKS_CLIENTS: usize = 8;
 
 const LIBRARY: &str = "Meshlock, 3 sites, library";
 const DAEMONS: &str = "Meshlock, 3 processes, Unix sockets";
+const ETCD_API: &str = "Meshlock, 3 sites, etcd API";
 const CENTRAL: &str = "smallest central server, TCP";
 
 /// Another lock service.
@@ -91,6 +95,8 @@ pub(super) async fn measure(
     report.side_by_side.push(one(arguments, LIBRARY, Library::start().await?).await?);
     note(DAEMONS);
     report.side_by_side.push(one(arguments, DAEMONS, Daemons::start(program).await?).await?);
+    note(ETCD_API);
+    report.side_by_side.push(one(arguments, ETCD_API, EtcdApi::start(program).await?).await?);
     note(CENTRAL);
     report.side_by_side.push(one(arguments, CENTRAL, Central::start()?).await?);
     for peer in peers {
@@ -187,6 +193,11 @@ pub(super) fn goals(sides: &[Side]) -> Vec<GoalRow> {
             rows.extend(at_least(what, (ours.many_locks, theirs.many_locks), theirs.name, 20.0));
         }
     }
+    if let (Some(ours), Some(theirs)) = (side(ETCD_API), side(PeerService::Etcd.name())) {
+        let entries = (ours.contended_with(API_CLIENTS), theirs.contended_with(API_CLIENTS));
+        let what = format!("{API_CLIENTS} clients on one lock: {ETCD_API}");
+        rows.extend(at_least(what, entries, theirs.name, 10.0));
+    }
     rows
 }
 
@@ -207,6 +218,9 @@ fn explain(arguments: &Arguments, peers: &[PeerService]) -> Vec<String> {
         format!(
             "Each run lasts {seconds} s. Clients are tasks of this process, spread over the sites or servers. Every client that holds the lock \
              increments a counter, and the run fails if an increment is lost or a fence does not increase (Redis and the central server have no fences)."
+        ),
+        format!(
+            "{ETCD_API}: three processes, spoken to over gRPC by the same client as etcd, with the rate limit of a client lifted."
         ),
         "No client enters twice in a row: after it has released the lock, it asks again only once another client has entered.".to_owned(),
         "Where a client or a site is killed, leases, sessions and expiries last 5 s. The killed site is the one that the holder is connected \

@@ -9,7 +9,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::guarded::Guarded;
-use super::report::median;
+use super::statistics::{jain, median};
 
 /// How long a lock outlives a client that is silent: leases, sessions, expiries. Meshlock's own default, used for all services.
 pub(super) const EXPIRY: Duration = Duration::from_secs(5);
@@ -195,22 +195,4 @@ async fn once(
     let fence = client.acquire(lock).await?;
     guarded.count(number, fence);
     client.release().await
-}
-
-/// Returns Jain's fairness index: 1 if all clients have the same share, 1/n if one has everything.
-pub(super) fn jain(each: &[u64]) -> f64 {
-    let sum: f64 = each.iter().map(|entries| *entries as f64).sum();
-    let squares: f64 = each.iter().map(|entries| (*entries as f64).powi(2)).sum();
-    sum * sum / (each.len() as f64 * squares)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::jain;
-
-    #[test]
-    fn jains_index_is_one_for_equal_shares_and_a_share_of_it_for_a_single_winner() {
-        assert!((jain(&[7, 7, 7, 7]) - 1.0).abs() < 1e-12);
-        assert!((jain(&[9, 0, 0]) - 1.0 / 3.0).abs() < 1e-12);
-    }
 }

@@ -27,13 +27,13 @@ fn bench_measures_ours_side_by_side_with_the_same_checks() {
         json(&["--quick", "--peers", "none", "--json", "--only", "uncontended,socket,contended,many"]);
     assert!(report["machine"]["cores"].as_u64() > Some(0), "{report}");
     let sides = report["side_by_side"].as_array().expect("a list");
-    assert_eq!(sides.len(), 3, "the library, the daemons, the central server");
+    assert_eq!(sides.len(), 4, "the library, the processes by socket and by API, the central server");
     for side in sides {
         assert!(side["uncontended"].as_f64() > Some(0.0), "{side}");
         assert!(side["many_locks"].as_f64() > Some(0.0), "{side}");
         let contended = side["contended"].as_array().expect("a list");
         let clients: Vec<u64> = contended.iter().filter_map(|run| run[0].as_u64()).collect();
-        assert_eq!(clients, [3, 8, 24, 32]);
+        assert_eq!(clients, [3, 8, 24, 50]);
         assert!(contended.iter().all(|run| run[1].as_f64() > Some(0.0)), "{side}");
     }
     let goals = report["goals"].as_array().expect("a list");

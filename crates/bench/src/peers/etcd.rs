@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::etcd_client::EtcdClient;
-use super::{Server, until_ready, version_of};
+use super::{Server, until_healthy, version_of};
 use crate::output::free_addresses;
 use crate::system::System;
 
@@ -21,6 +21,7 @@ pub(crate) struct Etcd {
 }
 
 impl Etcd {
+    /// Starts the servers, and waits until each of them says that it is healthy.
     pub(crate) async fn start() -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let free = free_addresses(2 * SERVERS)?;
@@ -44,11 +45,7 @@ impl Etcd {
         }
         let addresses: Vec<SocketAddr> =
             clients.iter().map(|client| client.parse()).collect::<Result<_, _>>()?;
-        for address in &addresses {
-            until_ready(&mut servers, || EtcdClient::connect(*address, Duration::from_secs(5)))
-                .await
-                .context("starting etcd")?;
-        }
+        until_healthy(&mut servers, &addresses, "/health").await.context("starting etcd")?;
         Ok(Etcd { servers, addresses, _directory: directory })
     }
 
