@@ -69,11 +69,11 @@ pub(super) struct BenchReport {
 }
 
 impl GoalRow {
-    fn ratio(&self) -> Option<f64> {
+    pub(super) fn ratio(&self) -> Option<f64> {
         self.reference.as_ref().map(|reference| self.ours / reference.value)
     }
 
-    fn is_met(&self) -> Option<bool> {
+    pub(super) fn is_met(&self) -> Option<bool> {
         Some(match self.goal? {
             Goal::RatioAtMost(most) => self.ratio()? <= most,
             Goal::RatioAtLeast(least) => self.ratio()? >= least,
