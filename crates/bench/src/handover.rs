@@ -11,15 +11,12 @@ use std::time::{Duration, Instant};
 use meshlock::{Cluster, Tls};
 use meshlock_tls::{Bearer, Identity, ca};
 
-use super::reference::{loopback_round_trip, spin};
+use super::reference::{SIZE, loopback_round_trip, spin};
 use super::report::{Goal, GoalRow, Reference};
 use super::statistics::median;
 
 /// How long a holder keeps the lock.
 const HOLDS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(300)];
-
-/// Approximate size of a hand-over and its acknowledgement, in bytes.
-const SIZE: usize = 64;
 
 /// The thread on which a client runs.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -28,10 +28,13 @@ mod systems;
 mod takeover;
 mod uncontended;
 mod view_change;
+mod workload;
+mod zipf;
 
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
@@ -119,6 +122,8 @@ async fn measure(
         machine: MachineInfo::new(),
         goals: Vec::new(),
         side_by_side: Vec::new(),
+        workload: Vec::new(),
+        bare_round_trip: None,
         notes: Vec::new(),
     };
     // First, while this process uses little memory.
@@ -128,8 +133,14 @@ async fn measure(
         Vec::new()
     };
     single_figures(arguments, program, peers, &mut report).await?;
+    if arguments.compares() || arguments.wants(Measurement::Workload) {
+        bare_round_trip(arguments, &mut report).await?;
+    }
     if arguments.compares() {
         sides::measure(arguments, program, peers, &mut report).await?;
+    }
+    if arguments.wants(Measurement::Workload) {
+        workload::measure(arguments, program, peers, &mut report).await?;
     }
     report.goals.extend(sides::goals(&report.side_by_side));
     report.goals.extend(idle);
@@ -205,6 +216,21 @@ async fn single_figures(
         note(&format!("a view change with {held} held locks"));
         report.goals.extend(view_change::measure(held).await?);
     }
+    Ok(())
+}
+
+/// Measures the round trip in which the tables give their figures.
+async fn bare_round_trip(arguments: &Arguments, report: &mut BenchReport) -> anyhow::Result<()> {
+    note("a bare round trip");
+    let times = arguments.times(50_000);
+    let trips = move || reference::loopback_round_trip(None, reference::SIZE, times, Duration::ZERO);
+    let trip = tokio::task::spawn_blocking(trips).await??;
+    report.bare_round_trip = Some(trip);
+    report.notes.push(format!(
+        "A bare round trip is {} bytes over loopback TCP from one thread to another and back, without a pause, measured before the lock \
+         services: {trip:.1} µs, the median of {times}. An entry takes a second divided by the entries in a second, however many clients wait.",
+        reference::SIZE
+    ));
     Ok(())
 }
 

@@ -1,14 +1,16 @@
 //! Compares all lock services: each is started, measured, and stopped.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
 
 use super::peers::{etcd, redis, redlock, zookeeper};
 use super::report::{BenchReport, Goal, GoalRow, Reference, Side};
-use super::system::{System, contended, many_locks, uncontended};
+use super::system::{System, contended, uncontended};
 use super::systems::{central::Central, daemons::Daemons, etcd_api::EtcdApi, library::Library};
 use super::takeover::{self, Killed};
+use super::workload::Workload;
 use super::{Arguments, Measurement, memory, note};
 
 /// The numbers of clients that compete for one lock.
@@ -26,10 +28,10 @@ const API_CLIENTS: usize = 50;
 const MANY_LOCKS: usize = 10_000;
 const MANY_LOCKS_CLIENTS: usize = 8;
 
-const LIBRARY: &str = "Meshlock, 3 sites, library";
-const DAEMONS: &str = "Meshlock, 3 processes, Unix sockets";
+pub(super) const LIBRARY: &str = "Meshlock, 3 sites, library";
+pub(super) const DAEMONS: &str = "Meshlock, 3 processes, Unix sockets";
 const ETCD_API: &str = "Meshlock, 3 sites, etcd API";
-const CENTRAL: &str = "smallest central server, TCP";
+pub(super) const CENTRAL: &str = "smallest central server, TCP";
 
 /// Another lock service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,16 +121,16 @@ async fn measure_peer(
     let name = peer.name();
     match peer {
         PeerService::Etcd => {
-            report.machine.peers.push(etcd::version());
+            report.add_version(etcd::version());
             one(arguments, name, etcd::Etcd::start().await?).await
         }
         PeerService::ZooKeeper => {
             let zookeeper = zookeeper::ZooKeeper::start().await?;
-            report.machine.peers.push(zookeeper.version.clone());
+            report.add_version(zookeeper.version.clone());
             one(arguments, name, zookeeper).await
         }
         PeerService::RedisPolling => {
-            report.machine.peers.push(redis::version());
+            report.add_version(redis::version());
             one(arguments, name, redis::Redis::<false>::start().await?).await
         }
         PeerService::RedisTold => one(arguments, name, redis::Redis::<true>::start().await?).await,
@@ -154,8 +156,9 @@ async fn one<S: System>(arguments: &Arguments, name: &'static str, mut system: S
         }
     }
     if arguments.wants(Measurement::Many) {
-        let run = many_locks(&system, MANY_LOCKS, MANY_LOCKS_CLIENTS, window).await;
-        side.many_locks = Some(run.context("many locks")?);
+        let workload = Workload::new(MANY_LOCKS_CLIENTS, MANY_LOCKS, 0.0, Duration::ZERO);
+        let run = workload.run(&system, window).await.context("many locks")?;
+        side.many_locks = Some(run.entries_per_second);
     }
     let processes = system.processes();
     if arguments.wants(Measurement::Memory) && !processes.is_empty() {

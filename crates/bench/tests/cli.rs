@@ -41,6 +41,28 @@ fn bench_measures_ours_side_by_side_with_the_same_checks() {
 }
 
 #[test]
+fn bench_runs_the_workload_with_every_popularity_and_hold_time() {
+    let report = json(&["--quick", "--peers", "none", "--json", "--only", "workload"]);
+    assert!(report["bare_round_trip"].as_f64() > Some(0.0), "{report}");
+    assert!(report["side_by_side"].as_array().is_some_and(Vec::is_empty), "nothing else is measured");
+    let rows = report["workload"].as_array().expect("a list");
+    let workload = |row: &serde_json::Value| (row["popularity"].to_string(), row["held_micros"].as_u64());
+    let workloads: Vec<_> = rows.chunks(3).map(|rows| workload(&rows[0])).collect();
+    let [uniform, zipf] = ["\"uniform\"", "\"Zipf 0.99\""].map(str::to_owned);
+    let expected =
+        [(uniform.clone(), Some(0)), (uniform, Some(20)), (zipf.clone(), Some(0)), (zipf, Some(20))];
+    assert_eq!(workloads, expected, "each with the library, the processes and the central server");
+    for row in rows {
+        let figure = |name: &str| row[name].as_f64().expect("a figure");
+        assert!(figure("entries_per_second") > 0.0 && figure("jain") > 0.0, "{row}");
+        assert!(
+            figure("p50") > 0.0 && figure("p50") <= figure("p99") && figure("p99") <= figure("p999"),
+            "{row}"
+        );
+    }
+}
+
+#[test]
 fn bench_refuses_a_document_without_a_place_for_its_results() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("document.md");
