@@ -22,7 +22,7 @@ pub(super) struct Guarded {
 
 /// An entry that has not ended.
 #[must_use]
-pub(super) struct Entry {
+pub(super) struct OpenEntry {
     /// The number of entries before it.
     before: u64,
 }
@@ -49,7 +49,7 @@ impl Guarded {
     }
 
     /// Begins an entry. What it returns has to be given to [`exit`](Self::exit) before the lock is released.
-    pub(super) fn enter(&self, client: usize, fence: Option<i64>) -> Entry {
+    pub(super) fn enter(&self, client: usize, fence: Option<i64>) -> OpenEntry {
         if self.inside.swap(true, Ordering::AcqRel) {
             self.overlaps.fetch_add(1, Ordering::Relaxed);
         }
@@ -62,11 +62,11 @@ impl Guarded {
         {
             self.stale.fetch_add(1, Ordering::Relaxed);
         }
-        Entry { before }
+        OpenEntry { before }
     }
 
     /// Ends an entry.
-    pub(super) fn exit(&self, Entry { before }: Entry) {
+    pub(super) fn exit(&self, OpenEntry { before }: OpenEntry) {
         self.entries.store(before + 1, Ordering::Relaxed);
         self.entered.notify_waiters();
         self.inside.store(false, Ordering::Release);
