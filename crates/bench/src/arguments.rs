@@ -107,7 +107,8 @@ impl Arguments {
         let beside = std::env::current_exe()?.with_file_name("meshlock");
         let program = self.meshlock.clone().unwrap_or(beside);
         if program.is_file() {
-            return Ok(program);
+            // Sites are started in directories of their own.
+            return Ok(std::path::absolute(program)?);
         }
         let why = format!(
             "{}: no such program; build it with `cargo build --release`, or name another one with --meshlock",
@@ -158,6 +159,13 @@ mod tests {
         assert!(chosen.wants(Measurement::Workload) && chosen.wants(Measurement::Start));
         assert!(!chosen.compares() && !chosen.wants(Measurement::Handover));
         assert_eq!(chosen.peers().unwrap(), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn a_program_that_is_named_relative_to_here_is_found_from_other_directories() {
+        let program = parse(&["--meshlock", "Cargo.toml"]).program().unwrap();
+        assert!(program.is_absolute() && program.is_file(), "{}", program.display());
+        assert!(parse(&["--meshlock", "no-such-file"]).program().is_err());
     }
 
     #[test]
