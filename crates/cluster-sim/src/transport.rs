@@ -31,7 +31,7 @@ impl World {
     }
 
     /// Returns the version that a site's program speaks.
-    fn speaks(&self, machine: usize) -> u16 {
+    pub(super) fn speaks(&self, machine: usize) -> u16 {
         self.settings.environment.version(machine, self.machines[machine].incarnation)
     }
 

@@ -4,9 +4,23 @@
 //! private, the answer is a constant `false` and the compiler removes the line. With it, `with` switches one bug on for
 //! the calling thread.
 
-/// One deliberate mistake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutant {
+macro_rules! mutants {
+    ($($(#[$attribute:meta])+ $mutant:ident,)+) => {
+        /// One deliberate mistake.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mutant {
+            $($(#[$attribute])+ $mutant,)+
+        }
+
+        #[cfg(any(test, feature = "mutants"))]
+        impl Mutant {
+            /// All mutants.
+            pub const ALL: &'static [Mutant] = &[$(Mutant::$mutant),+];
+        }
+    };
+}
+
+mutants! {
     /// A member counts its lease from when the grant arrived, not from when it sent the renewal.
     LeaseFromReceipt,
     /// The leader excludes a member one tick before its lease is certainly over.
@@ -106,62 +120,8 @@ pub enum Mutant {
     HolderElsewhereForgotten,
     /// It is not noted that a name that nobody may enter has lost enough holders for a new view.
     DrainedUnnoticed,
-}
-
-#[cfg(any(test, feature = "mutants"))]
-impl Mutant {
-    /// All mutants.
-    pub const ALL: [Mutant; 49] = [
-        Mutant::LeaseFromReceipt,
-        Mutant::ExclusionOneTickEarly,
-        Mutant::NewLeaderDoesNotWait,
-        Mutant::GrantUnconfirmed,
-        Mutant::CensusSkipped,
-        Mutant::ReconnectDropsOne,
-        Mutant::FenceNotCarried,
-        Mutant::OldEpochAccepted,
-        Mutant::GrantWithoutLease,
-        Mutant::SendBeforePersist,
-        Mutant::LapseKeepsLocks,
-        Mutant::GoneClientKeepsLocks,
-        Mutant::TornBatchKept,
-        Mutant::FenceStuck,
-        Mutant::OtherClusterAccepted,
-        Mutant::StampIgnored,
-        Mutant::LostDiskVotes,
-        Mutant::PastForgotten,
-        Mutant::OwnTerms,
-        Mutant::BrokenIsFreeAtOnce,
-        Mutant::RoomAskedForAtOnce,
-        Mutant::OutageIsContention,
-        Mutant::ReservedInUse,
-        Mutant::FreedWhileInUse,
-        Mutant::CensusWithoutNumbers,
-        Mutant::OldNumbersForgotten,
-        Mutant::NoDetours,
-        Mutant::AnyoneCarries,
-        Mutant::AckDoesNotSendOn,
-        Mutant::UnreachableByAge,
-        Mutant::VoidDropsSent,
-        Mutant::NobodyHeldBack,
-        Mutant::HeldForEver,
-        Mutant::GrantedByEarlierRound,
-        Mutant::TooOldUnconfirmed,
-        Mutant::FormerLeaderBelieved,
-        Mutant::OldDiskTrusted,
-        Mutant::SlowDiskKeepsLeading,
-        Mutant::FormerLeaderAsksItself,
-        Mutant::RenewalNotRepeated,
-        Mutant::ReportedMemberRefused,
-        Mutant::DeadMemberCounts,
-        Mutant::LastingReportIgnored,
-        Mutant::RivalTakesNextIncarnation,
-        Mutant::RenewalRevivesLost,
-        Mutant::WaiterNotNoted,
-        Mutant::LeftUnnoticed,
-        Mutant::HolderElsewhereForgotten,
-        Mutant::DrainedUnnoticed,
-    ];
+    /// A member whose program knows only the rules is not told that holders count on another number of permits.
+    OlderMemberMisled,
 }
 
 /// Returns whether the bug is switched on: never, in this build.
