@@ -161,6 +161,7 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::SlowDiskKeepsLeading,
     Mutant::FormerLeaderAsksItself,
     Mutant::RenewalNotRepeated,
+    Mutant::NoHurryAtTheEnd,
     Mutant::ReportedMemberRefused,
     Mutant::DeadMemberCounts,
     Mutant::LastingReportIgnored,

@@ -102,6 +102,8 @@ mutants! {
     FormerLeaderAsksItself,
     /// A renewal that is not granted is sent again only when the next one is due.
     RenewalNotRepeated,
+    /// A renewal that is not granted is sent again as seldom as ever when the lease is about to end.
+    NoHurryAtTheEnd,
     /// A member that another one could not reach is refused, though it was stopped or cut off itself and has come back.
     ReportedMemberRefused,
     /// Of two members that could not reach each other, one of which has died, the other one is refused.

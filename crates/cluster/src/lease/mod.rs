@@ -28,13 +28,18 @@
 //! then, they do not get them back: a grant that arrives later renews the member's lease, but does not restore the
 //! locks.
 //!
-//! **No needless loss.** A renewal that is not granted is sent again four times in `renew_every`, to whoever leads then. So a
-//! member that was stopped or cut off for less than
+//! **No needless loss.** A renewal that is not granted is sent again four times in `renew_every`, and when the lease is about to end more
+//! and more often, up to forty times.
+//! So a member that was stopped or cut off for less than
 //!
 //! > L − margin − renew_every ([`Terms::longest_pause`])
 //!
-//! and was renewed in time before, is renewed in time afterwards, if there is a leader: what remains is the time for one attempt and
-//! its answer. Nothing else may be decided about a member within that time. So another member is reported as unreachable
+//! and was renewed in time before, is renewed in time afterwards, if there is a leader, except for the last moment: renew_every/40 until the
+//! next attempt, and what its answer takes. *Why.* The last renewal before the cut was sent at most `renew_every` before it, so clients are
+//! told of a loss at the earliest L − margin − renew_every after the beginning of the cut. If r remains of that when the cut ends, the
+//! attempt before was made when at most r + w remained, and the next one follows it after w = max((r + w)/8, renew_every/40), hence within
+//! max(r/7, renew_every/40) of the end of the cut. So it is made in time if r is more than renew_every/40, and leaves at least 6/7 of r,
+//! or r − renew_every/40, for its answer. Nothing else may be decided about a member within that time. So another member is reported as unreachable
 //! only after at least as long, and such a report counts only between two members that the leader has heard from all that time: who was
 //! silent was stopped or cut off itself, and either comes back or loses its lease anyway (`node/leader.rs`).
 //!
@@ -95,16 +100,36 @@ pub enum TermsError {
 
 impl Terms {
     /// Returns for how long a member may be stopped or cut off without losing its lease: the last renewal before was sent at most
-    /// `renew_every` earlier.
+    /// `renew_every` earlier. What is left of that time must be enough for one more attempt, which comes within
+    /// [`shortest_retry`](Terms::shortest_retry), and for its answer.
     pub fn longest_pause(self) -> Span {
         let end = Time::ZERO + self.length;
         end.before(self.margin).before(self.renew_every).since(Time::ZERO)
     }
 
-    /// Returns after what time a renewal that was not granted is sent again.
+    /// Returns after what time a renewal that was not granted is sent again, if the lease lasts for long.
     pub fn retry_every(self) -> Span {
-        let retries = if mutant::is_on(Mutant::RenewalNotRepeated) { 1 } else { RETRIES };
-        self.renew_every.part(retries).max(Span::TICK)
+        self.renew_every.part(RETRIES).max(Span::TICK)
+    }
+
+    /// Returns after what time a renewal that was not granted is sent again shortly before clients are told that they lose their locks.
+    pub fn shortest_retry(self) -> Span {
+        self.renew_every.part(MAX_RETRIES).max(Span::TICK)
+    }
+
+    /// Returns after what time a renewal is sent again if it is not granted, and `left` remains until clients are told that they lose
+    /// their locks: more and more often as that time approaches.
+    fn retry_after(self, left: Option<Span>) -> Span {
+        let (shortest, longest) = (self.shortest_retry(), self.retry_every());
+        if mutant::is_on(Mutant::RenewalNotRepeated) {
+            return self.renew_every;
+        }
+        match left {
+            Some(left) if left > Span::ZERO && !mutant::is_on(Mutant::NoHurryAtTheEnd) => {
+                left.part(HURRY).clamp(shortest, longest.max(shortest))
+            }
+            Some(_) | None => longest,
+        }
     }
 
     /// Checks that one lost renewal does not end a lease.
@@ -146,10 +171,16 @@ struct Sent {
 }
 
 /// Maximum number of unanswered renewals; an older one could hardly be granted in time.
-const MAX_UNANSWERED: usize = 16;
+const MAX_UNANSWERED: usize = 64;
 
 /// How often a renewal that is not granted is sent in the time between two that are.
 const RETRIES: u64 = 4;
+
+/// How often it is sent in the same time at most, shortly before the end.
+const MAX_RETRIES: u64 = 40;
+
+/// A renewal that is not granted is sent again after this part of the time that is left, if that is sooner.
+const HURRY: u64 = 8;
 
 impl MemberLease {
     /// Creates the state without a lease; the first renewal is due at once.
@@ -180,7 +211,8 @@ impl MemberLease {
             self.sent.pop_front();
         }
         self.sent.push_back(Sent { renewal: self.last, to, at: now });
-        self.next_renewal = now + self.terms.retry_every();
+        let left = self.notice_at().map(|notice| notice.since(now));
+        self.next_renewal = now + self.terms.retry_after(left);
         self.last
     }
 
