@@ -86,6 +86,21 @@ fn a_site_that_was_silent_for_long_still_finds_a_way_around_a_lasting_cut() {
 }
 
 #[test]
+fn a_new_leader_grants_leases_as_soon_as_it_has_committed_something() {
+    // Its first round began before that and was lost, and the next one only when that had taken too long.
+    for seed in [1182, 1255] {
+        assert_eq!(run(seed, &RunOptions::default()).violation, None);
+    }
+    let broken = mutant::with(Mutant::RoundBeforeFirstCommit, || run(1255, &RunOptions::default()).violation);
+    assert_eq!(broken.map(|broken| broken.property), Some("needless"));
+}
+
+#[test]
+fn a_new_leader_does_not_give_another_lease_to_members_of_a_view_that_it_learns_late() {
+    assert_eq!(run(558, &RunOptions::default()).violation, None);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_events_twice_and_another_one_others() {
     let mut hashes = std::collections::BTreeSet::new();
     for seed in 0..50 {
@@ -107,7 +122,7 @@ fn writing_a_run_down_does_not_change_it() {
 }
 
 /// Which mutant breaks which property: the table in [`properties`].
-const BREAKS: [(Mutant, &str); 37] = [
+const BREAKS: [(Mutant, &str); 40] = [
     (Mutant::CensusSkipped, "exclusion"),
     (Mutant::GrantWithoutLease, "exclusion"),
     (Mutant::LapseKeepsLocks, "exclusion"),
@@ -126,6 +141,9 @@ const BREAKS: [(Mutant, &str); 37] = [
     (Mutant::ExclusionOneTickEarly, "leases"),
     (Mutant::NewLeaderDoesNotWait, "leases"),
     (Mutant::GrantUnconfirmed, "leases"),
+    (Mutant::RoundsForgotten, "leases"),
+    (Mutant::RestartedVoterRemembers, "leases"),
+    (Mutant::ElectionRestartsLeases, "one lease"),
     (Mutant::ReconnectDropsOne, "starvation"),
     (Mutant::NoDetours, "starvation"),
     (Mutant::RoomAskedForAtOnce, "steps"),
@@ -160,6 +178,7 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::OldDiskTrusted,
     Mutant::SlowDiskKeepsLeading,
     Mutant::FormerLeaderAsksItself,
+    Mutant::RoundBeforeFirstCommit,
     Mutant::RenewalNotRepeated,
     Mutant::NoHurryAtTheEnd,
     Mutant::ReportedMemberRefused,

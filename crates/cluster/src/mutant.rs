@@ -27,6 +27,12 @@ mutants! {
     ExclusionOneTickEarly,
     /// A new leader does not wait for the leases that the last one granted.
     NewLeaderDoesNotWait,
+    /// A voter does not remember whose renewals leaders have confirmed.
+    RoundsForgotten,
+    /// A voter that was restarted says that it remembers everything.
+    RestartedVoterRemembers,
+    /// A new leader counts all leases from its election, whatever voters say.
+    ElectionRestartsLeases,
     /// A renewal is granted without confirming that this site still leads.
     GrantUnconfirmed,
     /// Machines start although the census of one member is missing.
@@ -88,6 +94,8 @@ mutants! {
     NobodyHeldBack,
     /// A peer that was held back is never acknowledged anything again.
     HeldForEver,
+    /// A new leader begins a round before it has committed anything, so that it is lost.
+    RoundBeforeFirstCommit,
     /// A renewal is granted when a round of confirmation ends that began before the renewal came.
     GrantedByEarlierRound,
     /// A site that asks to join is told that it is too old without confirming that this site still leads.

@@ -17,6 +17,7 @@ mod change;
 mod clients;
 mod config;
 mod detour;
+mod inheritance;
 mod leader;
 mod leading;
 mod letters;
@@ -55,6 +56,7 @@ use change::ViewChange;
 pub use clients::{ClientAnswer, ClientCall};
 pub use config::{Checked, Config, ConfigError, NodeLimits};
 use detour::Detours;
+use inheritance::GrantHistory;
 use leader::{LeaderTiming, Leadership};
 pub use note::{Departure, Note};
 use outage::{LastHeard, LockInquiry};
@@ -118,8 +120,11 @@ pub struct Node {
     questions: Questions,
     /// Questions who holds a lock, oldest first.
     inquiries: VecDeque<LockInquiry>,
+    /// How often one of these was forgotten for a newer one.
+    forgotten_inquiries: u64,
     heard: LastHeard,
     detours: Detours,
+    history: GrantHistory,
     /// The incarnation of another process under this site's name that was noted last.
     noted_rival: Option<Incarnation>,
     /// Members that have said that they leave.
@@ -199,7 +204,7 @@ impl Node {
             now,
             may_send: false,
             leaving: None,
-            lease: MemberLease::new(config.terms, now),
+            lease: MemberLease::new(config.terms, now).limit_to(config.limits.renewals),
             noticed: None,
             links: Links::new(config.link_timeouts_by(config.terms), config.link_limits),
             table: LockTable::new(config.table_config),
@@ -215,8 +220,10 @@ impl Node {
             rules_wanted: None,
             questions: Questions::default(),
             inquiries: VecDeque::new(),
+            forgotten_inquiries: 0,
             heard: LastHeard::default(),
             detours: Detours::default(),
+            history: GrantHistory::new(&founding.voters, now),
             noted_rival: None,
             leavers: BTreeSet::new(),
             lease_lost_at: None,
@@ -427,6 +434,7 @@ impl Node {
         for output in wanted {
             match output {
                 membership::MembershipOutput::Send { to, message } => {
+                    let message = self.annotate(message);
                     self.send(to, Content::Raft(message), out);
                 }
                 membership::MembershipOutput::Persist { token, writes } => {

@@ -18,7 +18,7 @@ const MAX_PAUSE: u64 = 3_450_000;
 
 /// What the clients do.
 #[derive(Clone, Copy, Debug)]
-enum Load {
+pub(in crate::properties) enum Load {
     /// They hold a lock for the whole run.
     Idle,
     /// They want the same few locks all the time.
@@ -26,7 +26,11 @@ enum Load {
 }
 
 /// Returns a cluster of three sites in a local network with the default terms, to which these faults happen.
-fn cluster(seed: u64, load: Load, faults: Vec<(u64, ClusterFault)>) -> SeedSettings {
+pub(in crate::properties) fn cluster(
+    seed: u64,
+    load: Load,
+    faults: Vec<(u64, ClusterFault)>,
+) -> SeedSettings {
     let machines = 3;
     let drawn = SeedSettings::draw(seed);
     let (clients, hold) = match load {
@@ -61,11 +65,11 @@ fn cluster(seed: u64, load: Load, faults: Vec<(u64, ClusterFault)>) -> SeedSetti
 }
 
 /// Returns the points of time at which something happens to a site: a renewal's interval and more, in steps that no timer has.
-fn phases() -> impl Iterator<Item = u64> {
+pub(in crate::properties) fn phases() -> impl Iterator<Item = u64> {
     (0..24).map(|at| 8_000_000 + at * 53_000)
 }
 
-fn run(settings: SeedSettings) -> SeedReport {
+pub(in crate::properties) fn run(settings: SeedSettings) -> SeedReport {
     World::new(settings, &RunOptions::default()).run()
 }
 
@@ -164,8 +168,7 @@ fn a_site_that_is_cut_off_for_60_percent_of_a_lease_loses_nothing() {
 }
 
 #[test]
-fn a_site_that_is_cut_off_for_almost_as_long_as_its_lease_allows_loses_nothing_because_it_asks_often()
- {
+fn a_site_that_is_cut_off_for_almost_as_long_as_its_lease_allows_loses_nothing_because_it_asks_often() {
     assert_eq!(MAX_PAUSE + 50_000, Terms::default().longest_pause().micros());
     for (length, loads) in [(3_300_000, &[Load::Idle][..]), (MAX_PAUSE, &[Load::Idle, Load::Busy])] {
         for &load in loads {

@@ -22,7 +22,7 @@ fn member(site: &str, incarnation: u64) -> Member {
 fn leading() -> (Leadership, View) {
     let members = vec![member("a", 5), member("b", 5)];
     let view = View { epoch: Epoch::new(3).unwrap(), members, ..View::default() };
-    let grants = LeaseGrants::new(Terms::default(), &view.members, at(0));
+    let grants = LeaseGrants::new(Terms::default(), &view.members, at(0), None);
     (Leadership::new("a".parse().unwrap(), Term(2), grants), view)
 }
 
