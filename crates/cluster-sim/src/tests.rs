@@ -185,6 +185,7 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::DeadMemberCounts,
     Mutant::LastingReportIgnored,
     Mutant::RivalTakesNextIncarnation,
+    Mutant::RestartTakenForRival,
 ];
 
 /// Raft's own checks end the process of a voter whose disk contradicts itself.

@@ -118,6 +118,8 @@ mutants! {
     DeadMemberCounts,
     /// Two members that cannot reach each other both stay, if their renewals seem rare by the leader's clock.
     LastingReportIgnored,
+    /// A site that was restarted is taken for a second process under its name.
+    RestartTakenForRival,
     /// A second process under the name of a running site is told to take the incarnation that the first one may take next.
     RivalTakesNextIncarnation,
     /// A renewal of the lease gives locks back to holders that were told that they have lost them.
