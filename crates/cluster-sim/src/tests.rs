@@ -132,7 +132,7 @@ const BREAKS: [(Mutant, &str); 40] = [
     (Mutant::CensusWithoutNumbers, "exclusion"),
     (Mutant::HolderElsewhereForgotten, "exclusion"),
     (Mutant::OldNumbersForgotten, "exclusion"),
-    (Mutant::OlderMemberMisled, "exclusion"),
+    (Mutant::OlderMemberMisled, "sound"),
     (Mutant::OtherClusterAccepted, "agreement"),
     (Mutant::FenceNotCarried, "fences"),
     (Mutant::FenceStuck, "fences"),
