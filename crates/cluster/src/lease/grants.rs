@@ -75,7 +75,10 @@ impl LeaseGrants {
             Some(Standing::GaveUp) => return self.elected,
             Some(Standing::Granted(at)) => self.elected.max(*at),
             None if mutant::is_on(Mutant::NewLeaderDoesNotWait) => return self.elected,
-            None => self.inherited.as_ref().map_or(self.elected, |inherited| inherited.at(member)),
+            None => self
+                .inherited
+                .as_ref()
+                .map_or(self.elected, |inherited| inherited.at(member, self.terms.drift)),
         };
         let over = from + self.terms.drift.stretch(self.terms.length);
         let over = over.max(self.elected + self.terms.first_contact());

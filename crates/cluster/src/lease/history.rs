@@ -10,7 +10,7 @@
 //! What a voter does not know it says, too: a voter that has been restarted has forgotten everything, and an older program lists nobody.
 //! Then any member may have been listed until then.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -37,12 +37,9 @@ pub(crate) struct RenewalAges {
     of: Vec<(Member, Span)>,
 }
 
-/// For each member a time, on a new leader's clock, before which every renewal was sent that an earlier leader has granted.
-#[derive(Clone, Debug)]
-pub(crate) struct Inherited {
-    others: Time,
-    of: BTreeMap<Member, Time>,
-}
+/// What those have said who voted for a leader, and when it was received, on the leader's clock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inherited(Vec<(Time, RenewalAges)>);
 
 impl ListedRenewals {
     /// Creates the state of a voter that begins to remember now.
@@ -91,28 +88,19 @@ impl RenewalAges {
 }
 
 impl Inherited {
-    /// Creates the state of a leader that has heard of no grants.
-    pub(crate) fn new() -> Self {
-        Inherited { others: Time::ZERO, of: BTreeMap::new() }
+    /// Adds what a voter has said with its vote, which was received at `received`.
+    pub(crate) fn add(&mut self, ages: RenewalAges, received: Time) {
+        self.0.push((received, ages));
     }
 
-    /// Adds what a voter has said with its vote, which was received at `received`. Its clock runs at another rate, within `drift`.
-    pub(crate) fn add(&mut self, ages: &RenewalAges, received: Time, drift: Drift) {
-        let before = |age: Span| received.before(drift.shrink(age));
-        let said: BTreeMap<&Member, Time> = ages.of.iter().map(|(of, age)| (of, before(*age))).collect();
-        let others = before(ages.others);
-        let known: BTreeSet<Member> = self.of.keys().chain(said.keys().copied()).cloned().collect();
-        let latest = |member: Member| {
-            let at = self.at(&member).max(said.get(&member).copied().unwrap_or(others));
-            (member, at)
-        };
-        self.of = known.into_iter().map(latest).collect();
-        self.others = self.others.max(others);
-    }
-
-    /// Returns the time before which every renewal of the member was sent that an earlier leader has granted.
-    pub(crate) fn at(&self, member: &Member) -> Time {
-        self.of.get(member).copied().unwrap_or(self.others)
+    /// Returns the time before which every renewal of the member was sent that an earlier leader has granted. The voters' clocks run at
+    /// other rates, within `drift`, which a leader may learn only after its election.
+    pub(crate) fn at(&self, member: &Member, drift: Drift) -> Time {
+        let said = self.0.iter().map(|(received, ages)| {
+            let age = ages.of.iter().find(|(of, _)| of == member).map_or(ages.others, |(_, age)| *age);
+            received.before(drift.shrink(age))
+        });
+        said.max().unwrap_or(Time::ZERO)
     }
 }
 
@@ -173,16 +161,22 @@ mod tests {
             of: of.iter().map(|(site, age)| (member(site), Span::from_micros(*age))).collect(),
         };
         let drift = Drift::from_ppm(1_000_000);
-        let mut inherited = Inherited::new();
-        inherited.add(&ages(800, &[("a", 100), ("b", 400)]), at(1_000), drift);
-        assert_eq!((inherited.at(&member("a")), inherited.at(&member("c"))), (at(950), at(600)));
+        let mut inherited = Inherited::default();
+        inherited.add(ages(800, &[("a", 100), ("b", 400)]), at(1_000));
+        assert_eq!(
+            (inherited.at(&member("a"), drift), inherited.at(&member("c"), drift)),
+            (at(950), at(600))
+        );
         // A clock that is twice as fast measures 200 where the leader's measures 100.
-        inherited.add(&ages(600, &[("b", 20)]), at(1_000), drift);
-        assert_eq!((inherited.at(&member("a")), inherited.at(&member("b"))), (at(950), at(990)));
-        assert_eq!(inherited.at(&member("c")), at(700));
+        inherited.add(ages(600, &[("b", 20)]), at(1_000));
+        assert_eq!(
+            (inherited.at(&member("a"), drift), inherited.at(&member("b"), drift)),
+            (at(950), at(990))
+        );
+        assert_eq!(inherited.at(&member("c"), drift), at(700));
         for nothing in [&[][..], &[255; 40]] {
-            inherited.add(&RenewalAges::decode(nothing), at(1_100), drift);
-            assert_eq!(inherited.at(&member("c")), at(1_100));
+            inherited.add(RenewalAges::decode(nothing), at(1_100));
+            assert_eq!(inherited.at(&member("c"), drift), at(1_100));
         }
     }
 

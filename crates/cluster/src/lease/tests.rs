@@ -138,12 +138,11 @@ fn a_new_leader_waits_for_leases_that_the_last_one_may_have_granted() {
 
 #[test]
 fn a_new_leader_that_knows_of_the_last_renewal_waits_from_then_on_but_long_enough_to_hear_from_everyone() {
-    let drift = TERMS.drift;
     let over = |age: u64, elected: Time| {
         let mut voter = ListedRenewals::new(at(0));
         voter.on_round(Some(vec![member()]), TERMS.length, at(0));
-        let mut inherited = Inherited::new();
-        inherited.add(&voter.ages(at(age)), elected, drift);
+        let mut inherited = Inherited::default();
+        inherited.add(voter.ages(at(age)), elected);
         LeaseGrants::new(TERMS, &[member()], elected, Some(inherited)).over_at(&member())
     };
     // The voter's clock is the fastest, so that what it calls 210 ms took 200 ms by the leader's.

@@ -11,8 +11,7 @@ use crate::membership::Term;
 use crate::membership::message::{RaftKind, RaftMessage};
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
-use crate::time::{Drift, Time};
-use crate::view::View;
+use crate::time::Time;
 
 /// Length of a round's number in the context of its heartbeats.
 const ROUND_BYTES: usize = 8;
@@ -122,7 +121,7 @@ impl Node {
 
     /// Returns what this site, which has just been elected, knows of the grants of earlier leaders: from those who voted for it, and from
     /// itself.
-    pub(super) fn inherited(&mut self, term: Term, view: &View) -> Option<Inherited> {
+    pub(super) fn inherited(&mut self, term: Term) -> Option<Inherited> {
         self.forget_former_voters();
         let GrantHistory { listed, voters, votes } = &self.history;
         let said = Some(votes).filter(|votes| votes.term == term.0).map(|votes| &votes.by);
@@ -130,11 +129,11 @@ impl Node {
         if 2 * (said.len() + 1) <= voters.len() || mutant::is_on(Mutant::ElectionRestartsLeases) {
             return None;
         }
-        let mut inherited = Inherited::new();
+        let mut inherited = Inherited::default();
         for (received, ages) in said {
-            inherited.add(ages, *received, view.terms.drift);
+            inherited.add(ages.clone(), *received);
         }
-        inherited.add(&listed.ages(self.now), self.now, Drift::from_ppm(0));
+        inherited.add(listed.ages(self.now), self.now);
         Some(inherited)
     }
 }

@@ -87,9 +87,7 @@ impl Node {
     pub(super) fn lead(&mut self, out: &mut Vec<NodeOutput>) {
         let term = self.leads();
         let is_new = term != self.leadership.as_ref().map(|leadership| leadership.term);
-        let known = self.membership.as_ref().map(|membership| membership.view().clone());
-        let known = known.filter(|view| is_new && view.epoch > Epoch::default());
-        let inherited = known.zip(term).and_then(|(view, term)| self.inherited(term, &view));
+        let inherited = term.filter(|_| is_new).and_then(|term| self.inherited(term));
         if term != self.leadership.as_ref().map(|leadership| leadership.term) {
             // The terms that have been agreed on, or else those that the first view will have. If the first view of
             // another leader is under way, it is applied before any lease is granted.
