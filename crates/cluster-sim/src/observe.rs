@@ -42,6 +42,7 @@ impl World {
                 self.coverage.record(Occurrence::LeaderElected);
                 self.leases.on_leads(machine, self.now);
                 self.needless.on_leads(term, machine, self.now);
+                self.one_lease.on_leads(machine, self.now);
             }
             Note::GaveUp(member) => self.leases.on_gave_up(member),
             Note::OtherCluster { .. } => self.coverage.record(Occurrence::OtherCluster),
@@ -86,6 +87,7 @@ impl World {
             return Ok(());
         }
         self.steps.on_view(&self.newest, &view, self.now)?;
+        self.one_lease.on_view(&view, self.now)?;
         if view.floor > self.newest.floor {
             self.coverage.record(Occurrence::FloorRaised);
         }

@@ -13,6 +13,7 @@ use meshlock_protocol::Epoch;
 use tokio::sync::{Notify, watch};
 
 use super::alarm::AsyncAlarm;
+use super::busy_poll::BusyPoll;
 use super::core::{Core, Touched, flush};
 use super::disk::{self, Sink};
 use super::log;
@@ -50,6 +51,8 @@ pub struct NodeSetup {
     /// The directory of the durable state; `None` if all state may be lost when the process ends, as for a site that is a cluster of its
     /// own.
     pub data: Option<PathBuf>,
+    /// Whether the node's thread stays awake between inputs that follow each other closely.
+    pub busy_poll: bool,
 }
 
 impl NodeSetup {
@@ -62,6 +65,7 @@ impl NodeSetup {
             trust: Trust::default(),
             speaks: Versions::default(),
             data: None,
+            busy_poll: true,
         }
     }
 }
@@ -130,6 +134,7 @@ pub(super) struct SharedNode {
     pub(super) net: Arc<Net>,
     pub(super) published: Published,
     pub(super) renewals: Renewals,
+    busy_poll: BusyPoll,
     /// Wakes the clock's task when its next alarm has moved to an earlier time.
     alarm: Notify,
 }
@@ -137,7 +142,7 @@ pub(super) struct SharedNode {
 impl Engine {
     /// Starts a node, with a thread of its own for the network and the clock.
     pub fn start(setup: NodeSetup) -> Result<Self, EngineError> {
-        let NodeSetup { mut config, listen, addresses, trust, speaks, data } = setup;
+        let NodeSetup { mut config, listen, addresses, trust, speaks, data, busy_poll } = setup;
         config.start_stamp = config.start_stamp.max(stamp());
         let site = config.site.clone();
         if trust.is_plain() && listen.is_some() {
@@ -171,8 +176,10 @@ impl Engine {
         let published = Published::default();
         published.update(&node, false);
         let (core, state) = (Mutex::new(Core::new(node, outputs)), watch::Sender::new(NodeState::default()));
-        let (net, renewals, alarmed) = (Arc::new(net), Renewals::new(), Notify::new());
-        let shared = Arc::new(SharedNode { core, state, net, published, renewals, alarm: alarmed });
+        let (net, renewals, busy_poll) = (Arc::new(net), Renewals::new(), BusyPoll::new(busy_poll));
+        let alarmed = Notify::new();
+        let shared =
+            Arc::new(SharedNode { core, state, net, published, renewals, busy_poll, alarm: alarmed });
         let stop = Arc::new(Notify::new());
         let (running, stopped) = channel();
         let mut threads = Vec::new();
@@ -260,6 +267,11 @@ impl Handle {
             peer.read_now(&self.shared);
         }
         result
+    }
+
+    /// Notices that a client's message came from a socket at this time.
+    pub(super) fn on_message_read(&self, at: Time) {
+        self.shared.busy_poll.on_input(at);
     }
 
     /// Returns what may be read without the node's lock.
@@ -366,6 +378,7 @@ async fn run(shared: Arc<SharedNode>, alarm: AsyncAlarm, listen: Option<TcpListe
             tracing::error!(?error, "the clock's alarm has failed: this site has stopped; start it again");
         }
         () = shared.renewals.keep_telling() => {}
+        () = shared.busy_poll.keep_polling() => {}
         () = stop.notified() => {}
     }
 }
@@ -399,6 +412,7 @@ impl PacketHandler for SharedNode {
             self.finish(&mut core);
         }
         flush(touched);
+        self.busy_poll.on_input(arrived);
     }
 
     fn on_connected(self: &Arc<Self>, site: &SiteName, carries: bool) {

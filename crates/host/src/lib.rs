@@ -16,6 +16,7 @@
 )]
 
 mod alarm;
+mod busy_poll;
 mod channel;
 mod core;
 mod disk;

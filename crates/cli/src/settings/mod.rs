@@ -92,6 +92,9 @@ impl NodeSettings {
         if let Some(SocketMode(mode)) = flags.socket_mode.or(file.socket_mode) {
             node = node.socket_mode(mode);
         }
+        if let Some(polls) = file.busy_poll {
+            node = node.busy_poll(polls);
+        }
         if let Some(turns) = file.local_turns {
             node = node.local_turns(turns);
         }

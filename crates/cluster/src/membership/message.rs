@@ -76,7 +76,8 @@ pub struct RaftMessage {
     pub reject: bool,
     /// The highest index at which the logs may agree.
     pub reject_hint: u64,
-    /// The round of leadership confirmation that a heartbeat belongs to.
+    /// The round of leadership confirmation that a heartbeat belongs to, and what voters say with heartbeats and votes
+    /// (`node/inheritance.rs`).
     pub context: Vec<u8>,
 }
 

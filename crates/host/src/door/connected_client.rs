@@ -176,7 +176,9 @@ impl ConnectedClient {
                 Some(longest) => timeout(longest, read).await.unwrap_or(Err(io::ErrorKind::TimedOut.into())),
             };
             if let Ok(true) = read {
-                self.last_message.store(now().micros(), Ordering::Relaxed);
+                let at = now();
+                self.last_message.store(at.micros(), Ordering::Relaxed);
+                self.front.node().on_message_read(at);
             } else {
                 let gone = self.how_gone(&read);
                 if gone == Gone::CutOff {

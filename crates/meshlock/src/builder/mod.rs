@@ -4,6 +4,7 @@ mod audit;
 mod doors;
 mod protection;
 mod resolve;
+mod tuning;
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -68,6 +69,7 @@ pub struct NodeBuilder {
     local_turns: Option<u32>,
     try_within: Option<Duration>,
     max_locks: Option<usize>,
+    busy_poll: Option<bool>,
     lease: Lease,
     default_rule: Option<Rule>,
     rules: Vec<(String, Rule)>,
@@ -234,39 +236,6 @@ impl NodeBuilder {
         self
     }
 
-    /// Sets how often in a row a lock is handed on among clients of this site while clients of other sites wait for it. With 16, the default,
-    /// up to 17 clients of this site hold it one after the other.
-    ///
-    /// ```
-    /// let builder = meshlock::Node::builder().local_turns(1); // at most two holders in a row at this site
-    /// ```
-    pub fn local_turns(mut self, turns: u32) -> Self {
-        self.local_turns = Some(turns);
-        self
-    }
-
-    /// Sets how long a caller that does not want to wait waits for the other sites to say who holds the lock. By default this follows the
-    /// round-trip times to them, between 1 s and 5 s. If they have not answered then, the lock is not available
-    /// ([`AcquireError::Unavailable`](crate::AcquireError::Unavailable)).
-    ///
-    /// ```
-    /// let builder = meshlock::Node::builder().try_within(std::time::Duration::from_secs(1));
-    /// ```
-    pub fn try_within(mut self, limit: Duration) -> Self {
-        self.try_within = Some(limit);
-        self
-    }
-
-    /// Sets the maximum number of locks that the site keeps, in use or idle. Default: a million.
-    ///
-    /// ```
-    /// let builder = meshlock::Node::builder().max_locks(10_000);
-    /// ```
-    pub fn max_locks(mut self, locks: usize) -> Self {
-        self.max_locks = Some(locks);
-        self
-    }
-
     /// Sets the length of leases and their other terms.
     ///
     /// ```
@@ -395,7 +364,7 @@ impl NodeBuilder {
         if !self.join.is_empty() {
             self = join::learn(self)?;
         }
-        let speaks = self.wire_versions;
+        let (speaks, busy_poll) = (self.wire_versions, self.busy_poll.unwrap_or(true));
         let (data, api) = (self.data.clone(), self.api.clone());
         let mode = self.mode_of_socket();
         let socket = self.socket.clone().map(|path| OwnSocket { path, mode });
@@ -405,6 +374,7 @@ impl NodeBuilder {
         let open = |address: &Address| listen(address.as_str()).map_err(StartError::of_listen);
         let mut setup = NodeSetup::new(config);
         setup.config.seed = fastrand::u64(..);
+        setup.busy_poll = busy_poll;
         setup.listen = match opened {
             Some(listener) => Some(listener),
             None => at.as_ref().map(open).transpose()?,
