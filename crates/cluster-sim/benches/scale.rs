@@ -20,7 +20,7 @@ use meshlock_wire::sites::{decode_packet, encode_packet};
 const HELD: [u32; 3] = [0, 20_000, 200_000];
 
 /// The newest version of the format between sites.
-const VERSION: u16 = 3;
+const VERSION: u16 = meshlock_wire::sites::VERSIONS.1;
 
 fn main() {
     divan::main();

@@ -7,6 +7,7 @@ use fastrand::Rng;
 use super::clock::Moment;
 use super::settings::{SeedSettings, rules};
 use meshlock_cluster::membership::MAX_VOTERS;
+use meshlock_cluster::node::VoterRequest;
 use meshlock_cluster::rules::RulesText;
 
 /// Maximum number of faults of a run.
@@ -79,6 +80,18 @@ pub(crate) enum ClusterFault {
         machine: usize,
         /// Time until it runs again with an empty disk, in microseconds.
         down: u64,
+    },
+    /// The process of a site crashes, and its disk is lost, unless the cluster could not survive that.
+    LostVoterDisk {
+        machine: usize,
+        /// Time until it runs again with an empty disk, in microseconds.
+        down: u64,
+    },
+    /// An operator changes who votes.
+    Voters {
+        /// The site that is asked.
+        machine: usize,
+        change: VoterRequest,
     },
     /// An operator looks at a lock's queue and takes the lock away from its holders.
     TakeAway {
@@ -222,6 +235,8 @@ impl ClusterFault {
             ClusterFault::Rules { .. } => "rules changed",
             ClusterFault::OtherCluster { .. } => "other cluster",
             ClusterFault::LostDisk { .. } => "lost disk",
+            ClusterFault::LostVoterDisk { .. } => "disk lost while voters change",
+            ClusterFault::Voters { .. } => "voters changed",
             ClusterFault::TakeAway { .. } => "lock taken away",
             ClusterFault::SlowDisk { .. } => "slow disk",
             ClusterFault::SlowLink { .. } => "slow link",

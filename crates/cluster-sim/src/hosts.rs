@@ -69,6 +69,7 @@ impl World {
         if let Some(survived) = survived.filter(|_| node.table().holds_anything()) {
             self.coverage.record(survived);
         }
+        self.voting.check(node, self.now)?;
         self.departed.check(node, self.now)?;
         sound::check(node, self.now)?;
         self.schedule_wake(machine);

@@ -12,8 +12,11 @@ use super::world::World;
 use meshlock_cluster::founding::Founding;
 use meshlock_cluster::membership::MAX_VOTERS;
 use meshlock_cluster::names::Incarnation;
-use meshlock_cluster::node::{ClientCall, Content, Packet};
+use meshlock_cluster::node::{ClientCall, Content, Packet, VoterRequest};
 use meshlock_cluster::view::View;
+
+/// For how long a node repeats an operator's request to change the voters, and the change takes then, in microseconds.
+const MAX_REQUEST: u64 = 20_000_000;
 
 impl World {
     /// Makes a fault happen.
@@ -50,6 +53,22 @@ impl World {
             }
             ClusterFault::OtherCluster { machine, from } => self.deliver_foreign_view(machine, from),
             ClusterFault::LostDisk { machine, down } => self.lose_disk(machine, down),
+            ClusterFault::LostVoterDisk { machine, down } => {
+                if self.survives_loss_of(machine) {
+                    self.coverage.record(Occurrence::VoterDiskLost);
+                    self.lose_disk(machine, down);
+                }
+            }
+            ClusterFault::Voters { machine, change } => {
+                if matches!(change, VoterRequest::Demote(_)) {
+                    if !self.may_demote() {
+                        return;
+                    }
+                    self.demotes_until = self.now.after(MAX_REQUEST);
+                }
+                let request = self.new_request();
+                self.operator_call(machine, ClientCall::ChangeVoters { request, change });
+            }
             ClusterFault::TakeAway { machine, lock } => {
                 let lock = self.settings.locks[lock].clone();
                 let (request, order) = (self.new_request(), self.new_request());

@@ -47,6 +47,7 @@ mod settings;
 mod tests;
 mod trace;
 mod transport;
+mod voter_faults;
 mod workload;
 mod world;
 

@@ -7,6 +7,7 @@ use super::properties::exclusion::ObservedGrant;
 use super::properties::{CheckResult, broken, sound};
 use super::world::World;
 use meshlock_cluster::membership::Pace;
+use meshlock_cluster::membership::voters::{Voter, Voters};
 use meshlock_cluster::node::{ClientAnswer, Config, LockQueue, Note};
 use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::{LockEvent, RequestRefusal};
@@ -43,7 +44,15 @@ impl World {
                 self.leases.on_leads(machine, self.now);
                 self.needless.on_leads(term, machine, self.now);
                 self.one_lease.on_leads(machine, self.now);
+                self.voting.on_leads(term, machine, self.now)?;
             }
+            Note::VotersChanged(voters) => {
+                // What voters have noted of leases was about other majorities.
+                self.one_lease.on_disturbed(self.now);
+                self.on_voters_changed(&voters);
+            }
+            Note::Seated { .. } => self.coverage.record(Occurrence::Seated),
+            Note::Unseated { .. } => self.coverage.record(Occurrence::Unseated),
             Note::GaveUp(member) => self.leases.on_gave_up(member),
             Note::OtherCluster { .. } => self.coverage.record(Occurrence::OtherCluster),
             Note::DiskReplaced { .. } => {
@@ -66,6 +75,7 @@ impl World {
             | Note::NameUsedTwice { .. }
             | Note::NameTaken { .. }
             | Note::Misbehaved { .. }
+            | Note::Doubted { .. }
             | Note::CannotOpen { .. } => {}
         }
         Ok(())
@@ -79,6 +89,29 @@ impl World {
         if self.machines[machine].writing_since.is_some_and(|since| since.after(timeout) <= self.now) {
             self.coverage.record(Occurrence::LeaderMadeRoom);
         }
+    }
+
+    /// Records who votes, if nobody knew it before.
+    fn on_voters_changed(&mut self, voters: &Voters) {
+        if !self.voting.on_changed(voters) {
+            return;
+        }
+        if voters.is_joint() {
+            self.coverage.record(Occurrence::VotersJoint);
+        }
+        let places = |voters: &[Voter]| -> Vec<usize> {
+            let place = |voter: &Voter| self.names.iter().position(|name| *name == voter.site);
+            voters.iter().filter_map(place).collect()
+        };
+        let groups = [places(&voters.voters), places(&voters.outgoing)];
+        let is_whole = |voter: &&Voter| {
+            let machine = self.names.iter().position(|name| *name == voter.site);
+            machine.is_some_and(|machine| {
+                voter.disk.is_some() && self.machines[machine].disk.identity() == voter.disk
+            })
+        };
+        let whole: Vec<Voter> = voters.deciding().filter(is_whole).cloned().collect();
+        self.needless.on_voters(&groups, &places(&whole));
     }
 
     /// Records a view that nobody had installed before: its rules, and the members that have joined.
@@ -123,6 +156,14 @@ impl World {
             }
             ClientAnswer::RulesRefused { .. } => {
                 self.coverage.record(Occurrence::RulesRefused);
+                None
+            }
+            ClientAnswer::VotersChanged { .. } => {
+                self.coverage.record(Occurrence::VotersSet);
+                None
+            }
+            ClientAnswer::VotersRefused { .. } => {
+                self.coverage.record(Occurrence::VotersRefused);
                 None
             }
             ClientAnswer::Unavailable { .. } => {

@@ -8,11 +8,12 @@ use super::clock::{Clock, Moment};
 use super::environment::{Calendar, Environment};
 use super::faults::{self, ClusterFault};
 use super::host_faults;
+use super::voter_faults;
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::links::{LinkLimits, LinkTimeouts};
 use meshlock_cluster::membership::Pace;
 use meshlock_cluster::names::{LockName, SiteName};
-use meshlock_cluster::node::Config;
+use meshlock_cluster::node::{Config, Voting};
 use meshlock_cluster::rules::{Clause, Rules, RulesText};
 use meshlock_cluster::time::{Drift, Span};
 
@@ -62,6 +63,8 @@ pub(crate) struct SeedSettings {
     /// What the calendar clocks of hosts show at starts.
     pub(crate) calendar: Calendar,
     pub(crate) environment: Environment,
+    /// Who changes the voters.
+    pub(crate) voting: Voting,
     /// Limits of links; in half of the runs so small that they are reached.
     pub(crate) link_limits: LinkLimits,
 }
@@ -113,6 +116,7 @@ impl SeedSettings {
             max_past: 0,
             calendar: Calendar::Advances,
             environment: Environment::default(),
+            voting: Voting::Fixed,
             link_limits: link_limits(seed),
         };
         settings.faults = faults::draw(&mut draw, &settings);
@@ -153,6 +157,7 @@ impl SeedSettings {
             self.faults.extend(more);
             self.faults.sort_by_key(|(time, _)| *time);
         }
+        voter_faults::draw(self);
     }
 
     /// Returns the machines' clocks, as the first `most` faults change them.
@@ -180,6 +185,12 @@ impl SeedSettings {
         self.delay + self.environment.longest_distance()
     }
 
+    /// Returns whether the voters may change.
+    pub(super) fn changes_voters(&self) -> bool {
+        let is_asked = |fault: &ClusterFault| matches!(fault, ClusterFault::Voters { .. });
+        self.voting != Voting::Fixed || self.faults.iter().any(|(_, fault)| is_asked(fault))
+    }
+
     /// Returns whether no lasting cut affects this site.
     pub(super) fn is_untouched(&self, machine: usize) -> bool {
         self.lasting_cuts.iter().all(|&(from, to)| from != machine && to != machine)
@@ -205,6 +216,7 @@ impl SeedSettings {
         config.tick = Span::from_millis(100);
         config.max_log_entries = self.max_log_entries;
         config.max_past = self.max_past;
+        config.voting = self.voting;
         config.start_stamp = self.calendar.stamp(start);
         config.table_config.local_turns = 2;
         config.table_config.message_delay = Span::from_micros(self.trip().max(1));

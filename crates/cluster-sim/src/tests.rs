@@ -13,7 +13,7 @@ use meshlock_cluster::mutant::{self, Mutant};
 const SEEDS: u64 = 2000;
 
 /// Every kind of packet.
-const PACKETS: [&str; 18] = [
+const PACKETS: [&str; 22] = [
     "raft",
     "link ack",
     "census",
@@ -32,6 +32,10 @@ const PACKETS: [&str; 18] = [
     "pong",
     "ask",
     "reply",
+    "voters",
+    "claim",
+    "change voters",
+    "voters changed",
 ];
 
 /// Checks that every occurrence was seen that the simulation is meant to exercise.
@@ -41,7 +45,8 @@ fn exercises_everything(all: &Coverage) {
         .iter()
         .filter(|occurrence| **occurrence != Occurrence::BrokenByOldDisk)
         .map(|occurrence| occurrence.key());
-    let faults = ClusterFault::KINDS.into_iter().chain(ClusterFault::HOST_KINDS);
+    let faults =
+        ClusterFault::KINDS.into_iter().chain(ClusterFault::HOST_KINDS).chain(ClusterFault::VOTER_KINDS);
     let faults = faults.map(|kind| (CoverageGroup::Fault, kind));
     let packets = PACKETS.into_iter().map(|kind| (CoverageGroup::Packet, kind));
     let algorithms = meshlock_protocol::registry::ALL.iter().map(|info| (CoverageGroup::Message, info.name));
@@ -77,6 +82,14 @@ fn the_seed_whose_views_changed_in_circles_ends() {
     // other messages have changed what happens in this seed; others show the mutant `RoomAskedForAtOnce`.
     let options = RunOptions { faults: Some(1), ..RunOptions::default() };
     assert_eq!(run(7_011_995, &options).violation, None);
+}
+
+#[test]
+fn a_full_site_that_asks_for_room_in_every_view_changes_views_in_circles() {
+    // It takes clients of several sites that all wait for what the others' full tables have no room for.
+    let broken = || run(5195, &RunOptions::default()).violation.map(|violation| violation.property);
+    assert_eq!(broken(), None);
+    assert_eq!(mutant::with(Mutant::RoomAskedForAtOnce, broken), Some("steps"));
 }
 
 #[test]
@@ -148,14 +161,14 @@ const BREAKS: [(Mutant, &str); 40] = [
     (Mutant::ElectionRestartsLeases, "one lease"),
     (Mutant::ReconnectDropsOne, "starvation"),
     (Mutant::NoDetours, "starvation"),
-    (Mutant::RoomAskedForAtOnce, "steps"),
     (Mutant::LeftUnnoticed, "starvation"),
     (Mutant::GoneClientKeepsLocks, "departed"),
     (Mutant::OutageIsContention, "contention"),
     (Mutant::OldEpochAccepted, "sound"),
     (Mutant::SendBeforePersist, "sound"),
     (Mutant::OwnTerms, "leases"),
-    (Mutant::LostDiskVotes, "sound"),
+    (Mutant::LostDiskVotes, "voting"),
+    (Mutant::SeatOfAnotherDisk, "voting"),
     (Mutant::StampIgnored, "sound"),
     (Mutant::PastForgotten, "sound"),
     (Mutant::RenewalRevivesLost, "sound"),
@@ -168,9 +181,10 @@ const BREAKS: [(Mutant, &str); 40] = [
 ];
 
 /// Mutants with tests of their own, because it takes a certain seed, a certain schedule, certain reports or a site that lies to show
-/// them: above, in `directed.rs`, at the property `needless`, in `tests/backlog.rs`, and among the unit tests of the leader, the links and
-/// the detours.
+/// them: above, in `directed.rs`, at the property `needless`, in `tests/backlog.rs`, and among the unit tests of the leader, its autopilot, the voters,
+/// the links and the detours.
 const CAUGHT_ELSEWHERE: &[Mutant] = &[
+    Mutant::RoomAskedForAtOnce,
     Mutant::UnreachableByAge,
     Mutant::NobodyHeldBack,
     Mutant::AnyoneCarries,
@@ -188,6 +202,8 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::LastingReportIgnored,
     Mutant::RivalTakesNextIncarnation,
     Mutant::RestartTakenForRival,
+    Mutant::OldVotersNotAsked,
+    Mutant::MinorityPromoted,
 ];
 
 /// Raft's own checks end the process of a voter whose disk contradicts itself.

@@ -10,8 +10,8 @@ use super::properties::{CheckResult, sound};
 use super::world::World;
 use meshlock_cluster::links::Frame;
 use meshlock_cluster::membership::message::RaftKind;
-use meshlock_cluster::node::{Content, Input, LinkPayload, Packet, Route};
-use meshlock_wire::sites::{CARRIES_FOR_OTHERS, VERSIONS};
+use meshlock_cluster::node::{Abilities, Content, Input, LinkPayload, Packet, Route};
+use meshlock_wire::sites::{CARRIES_FOR_OTHERS, CHANGES_VOTERS, VERSIONS};
 
 impl World {
     /// Sends a packet of a node, encoded as bytes.
@@ -22,7 +22,10 @@ impl World {
         if version < VERSIONS.1 {
             self.coverage.record(Occurrence::OlderVersion);
         }
-        if version < CARRIES_FOR_OTHERS && (packet.content.is_beat() || packet.route != Route::Direct) {
+        let is_too_new = version < CARRIES_FOR_OTHERS
+            && (packet.content.is_beat() || packet.route != Route::Direct)
+            || version < CHANGES_VOTERS && packet.content.is_about_voters();
+        if is_too_new {
             // A host does not send what the other side cannot read.
             return Ok(());
         }
@@ -130,8 +133,12 @@ impl World {
         self.needless.on_connection(a, b, true, self.now);
         self.one_lease.on_disturbed(self.now);
         for (at, other) in [(a, b), (b, a)] {
-            let carries = self.speaks(other) >= CARRIES_FOR_OTHERS;
-            self.drive(at, Input::Connected { site: self.names[other].clone(), carries })?;
+            let version = self.speaks(other).min(self.speaks(at));
+            let abilities = Abilities {
+                carries: version >= CARRIES_FOR_OTHERS,
+                changes_voters: version >= CHANGES_VOTERS,
+            };
+            self.drive(at, Input::Connected { site: self.names[other].clone(), abilities })?;
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ use super::properties::one_lease::OneLease;
 use super::properties::starvation::Bound;
 use super::properties::steps::Steps;
 use super::properties::updates::Updates;
+use super::properties::voting::VotingCheck;
 use super::settings::{SeedSettings, site};
 use super::trace::Trace;
 use super::{RunOptions, SeedReport};
@@ -56,11 +57,14 @@ pub(super) struct World {
     pub(super) leases: Leases,
     pub(super) needless: Needless,
     pub(super) one_lease: OneLease,
+    pub(super) voting: VotingCheck,
     pub(super) coverage: Coverage,
     pub(super) trace: Trace,
     pub(super) calm: bool,
     /// Whether the disk of a voter was put back from an old copy.
     pub(super) forgetful_voter: bool,
+    /// Until when a voter may be demoted, because an operator has asked for it.
+    pub(super) demotes_until: Moment,
     pub(super) bound: Bound,
     pub(super) steps: Steps,
     pub(super) last_session: u64,
@@ -102,10 +106,12 @@ impl World {
             leases: Leases::new(clocks.clone(), strict),
             one_lease: OneLease::new(&settings, clocks),
             needless: Needless::new(&settings),
+            voting: VotingCheck::default(),
             coverage: Coverage::default(),
             trace: Trace::new(options.trace),
             calm: false,
             forgetful_voter: false,
+            demotes_until: Moment::default(),
             bound: Bound::new(&settings),
             steps: Steps::new(&settings),
             last_session: 0,

@@ -11,7 +11,7 @@ use meshlock_cluster::time::Span;
 use meshlock_wire::sites::{decode_packet, encode_packet};
 
 /// The newest version of the format between sites.
-const VERSION: u16 = 3;
+const VERSION: u16 = meshlock_wire::sites::VERSIONS.1;
 
 /// Number of locks: a 64th of a million, so that the test is quick. Tables grow by doubling, so they are as full as with a million.
 const LOCKS: u32 = 1_000_000 / 64;

@@ -134,6 +134,12 @@ mutants! {
     DrainedUnnoticed,
     /// A member whose program knows only the rules is not told that holders count on another number of permits.
     OlderMemberMisled,
+    /// A site takes the seat of a voter although the log names another disk.
+    SeatOfAnotherDisk,
+    /// The voters before a change are not asked any more as soon as the change is known.
+    OldVotersNotAsked,
+    /// Voters are changed although too few of those after the change are there to decide.
+    MinorityPromoted,
 }
 
 /// Returns whether the bug is switched on: never, in this build.

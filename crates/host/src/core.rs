@@ -173,6 +173,8 @@ impl Core {
             | ClientAnswer::Leaves { request, .. }
             | ClientAnswer::RulesSet { request, .. }
             | ClientAnswer::RulesRefused { request, .. }
+            | ClientAnswer::VotersChanged { request }
+            | ClientAnswer::VotersRefused { request, .. }
             | ClientAnswer::Unavailable { request, .. }
             | ClientAnswer::Left { request } => (request, true),
         };

@@ -27,11 +27,11 @@ use super::trust::Trust;
 use meshlock_cluster::founding;
 use meshlock_cluster::membership::disk::{Disk, DiskWrite};
 use meshlock_cluster::names::{Incarnation, SiteName};
-use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, ConfigError, Input, Node, Packet};
+use meshlock_cluster::node::{Abilities, ClientAnswer, ClientCall, Config, ConfigError, Input, Node, Packet};
 use meshlock_cluster::table::{Request, Session};
 use meshlock_cluster::time::Time;
 use meshlock_system::{now, stamp};
-use meshlock_wire::sites::{Introduction, Versions};
+use meshlock_wire::sites::{CARRIES_FOR_OTHERS, CHANGES_VOTERS, Introduction, Versions};
 
 /// Everything that a node needs to run.
 #[derive(Debug)]
@@ -415,8 +415,10 @@ impl PacketHandler for SharedNode {
         self.busy_poll.on_input(arrived);
     }
 
-    fn on_connected(self: &Arc<Self>, site: &SiteName, carries: bool) {
-        self.step(|_| Input::Connected { site: site.clone(), carries });
+    fn on_connected(self: &Arc<Self>, site: &SiteName, version: u16) {
+        let abilities =
+            Abilities { carries: version >= CARRIES_FOR_OTHERS, changes_voters: version >= CHANGES_VOTERS };
+        self.step(|_| Input::Connected { site: site.clone(), abilities });
     }
 
     fn is_member(&self, site: &SiteName) -> bool {

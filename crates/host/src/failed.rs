@@ -54,6 +54,7 @@ impl Core {
             | ClientCall::Break { request, .. }
             | ClientCall::Locks { request }
             | ClientCall::Remove { request, .. }
+            | ClientCall::ChangeVoters { request, .. }
             | ClientCall::SetRules { request, .. } => refused(request),
             ClientCall::Acquire(ref wanted) => refused(wanted.request),
             ClientCall::Watch(ref watch) => refused(watch.request),

@@ -145,6 +145,9 @@ pub(super) fn note(note: &Note) {
                 "the first start of this cluster waits until more of these sites have answered"
             );
         }
+        Note::VotersChanged(_) | Note::Seated { .. } | Note::Unseated { .. } | Note::Doubted { .. } => {
+            voting(note);
+        }
         Note::TooOld(member) => {
             tracing::warn!(%member, "this incarnation is too old to join, so the site starts a later one; check whether its disk was lost or its clock set back");
         }
@@ -218,6 +221,21 @@ fn trouble(note: &Note) {
                  directory"
             );
         }
+        _ => {}
+    }
+}
+
+/// Logs a change of who votes.
+fn voting(note: &Note) {
+    match note {
+        Note::VotersChanged(voters) => {
+            let names: Vec<String> = voters.sites().iter().map(ToString::to_string).collect();
+            let (names, under_way) = (names.join(", "), voters.is_joint() || !voters.learners.is_empty());
+            tracing::info!(voters = %names, under_way, "the voters were changed");
+        }
+        Note::Seated { id, .. } => tracing::info!(id, "this site was chosen as a voter and takes in the log"),
+        Note::Doubted { site, why } => tracing::info!(%site, why, "a packet was ignored"),
+        Note::Unseated { id } => tracing::info!(id, "this site does not vote any more under this number"),
         _ => {}
     }
 }

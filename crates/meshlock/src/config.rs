@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use meshlock_cluster::access::{Access, KnownToken, Pace, RuleText, Tokens, Verb as AccessVerb};
 use meshlock_cluster::lease::Terms;
+use meshlock_cluster::node::Voting;
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::time::{Drift, Span};
 use meshlock_host::gate::{Each, Policy};
@@ -41,6 +42,37 @@ impl Lease {
         terms.margin = self.margin.map_or(terms.margin, span);
         terms.renew_every = self.renew_every.map_or(terms.renew_every, span);
         terms.drift = self.drift_ppm.map_or(terms.drift, Drift::from_ppm);
+    }
+}
+
+/// Who changes the voters of a cluster: the sites that agree on its members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Voters {
+    /// Nobody: the first sites of the first configuration vote.
+    #[default]
+    Fixed,
+    /// The leader: it keeps as many voters as the number of members allows, 1, 3, 5 or 7, gives a site that has lost its disk its vote
+    /// back, and lets a member take the place of a voter that is gone for long. It never makes them fewer.
+    Auto,
+}
+
+/// For how long a site must have been a member before it becomes a voter, and a leader must have led before it changes the voters.
+const STABLE_AFTER: Span = Span::from_millis(30_000);
+
+/// Default time after which a voter that is gone is replaced: longer than a machine takes to restart or to be upgraded.
+const REPLACE_AFTER: Duration = Duration::from_secs(600);
+
+impl Voters {
+    /// Returns the setting of the node.
+    pub(crate) fn voting(self, replace_after: Option<Duration>) -> Voting {
+        match self {
+            Voters::Fixed => Voting::Fixed,
+            Voters::Auto => {
+                let replace_after = span(replace_after.unwrap_or(REPLACE_AFTER));
+                Voting::Auto { replace_after, stable_after: STABLE_AFTER }
+            }
+        }
     }
 }
 

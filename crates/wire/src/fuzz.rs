@@ -10,11 +10,12 @@ use serde::de::DeserializeOwned;
 use crate::clients::{self, ToClient, ToNode};
 use crate::disk::fuzz as store;
 use crate::sites::fuzz as net;
-use crate::sites::{lock_packet, permit_packets};
+use crate::sites::{lock_packet, permit_packets, voter_packets};
 use meshlock_cluster::address::Address;
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::founding::Founding;
 use meshlock_cluster::membership::disk::{Ballot, LogEntry, Registrations, Saved};
+use meshlock_cluster::membership::voters::Voters;
 use meshlock_cluster::names::{ClientLabel, ClusterName, Incarnation, LockName, SiteName};
 use meshlock_cluster::node::{Content, Packet};
 use meshlock_cluster::printable::is_invisible;
@@ -90,6 +91,7 @@ fn packet_models() -> Vec<Vec<u8>> {
         .into_iter()
         .chain(locks)
         .chain(permit_packets())
+        .chain(voter_packets())
         .map(|packet| net::frames(&[packet]))
         .collect()
 }
@@ -140,6 +142,7 @@ fn disk(bytes: &[u8]) {
     store::read::<Ballot>(bytes);
     store::read::<LogEntry>(bytes);
     store::read::<Saved>(bytes);
+    store::read::<Voters>(bytes);
 }
 
 fn disk_models() -> Vec<Vec<u8>> {
@@ -147,6 +150,7 @@ fn disk_models() -> Vec<Vec<u8>> {
         store::written(&Incarnation::new(300)),
         store::written(&Ballot { term: 2, vote: 3, commit: 4 }),
         store::written(&LogEntry { index: 7, term: 2, data: vec![9, 8] }),
+        store::written(&Voters::founding(&["a".parse().expect("a name")])),
         store::written(&Founding::new("c".parse().expect("a name"), &["a".parse().expect("a name")])),
     ]
 }

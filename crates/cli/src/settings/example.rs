@@ -12,9 +12,9 @@ pub(crate) const EXAMPLE: &str = r#"# Configuration of one site of a Meshlock cl
 # The name of this site. The flag --site overrides it, so that all sites can share one file.
 site = "db-1"
 
-# The sites with which the cluster starts, in the same order at all of them. The first seven are the voters: they agree on
-# which sites are members, and they never change. Other sites may join and leave; a site that is not in the list joins
-# through those that are. Without this list the site is a cluster of its own.
+# The sites with which the cluster starts, in the same order at all of them. The first seven are the first voters: they agree on
+# which sites are members. The list never changes, also if the voters do. Other sites may join and leave; a site that is not in
+# the list joins through those that are. Without this list the site is a cluster of its own.
 sites = [
     { name = "db-1", address = "db-1.example:7400" },
     { name = "db-2", address = "db-2.example:7400" },
@@ -82,6 +82,15 @@ sites = [
 # Whether the site's thread stays awake for 50 µs after each of several inputs that follow each other as closely, and lets all
 # other threads of the machine run first meanwhile. It hands a lock that is handed over all the time over about twice as fast.
 #busy_poll = true
+
+# Who changes the voters, the same at all sites. "fixed": nobody, so that the first voters vote for ever. "auto": the leader. It keeps as
+# many voters as the number of members allows (1, 3, 5 or 7), gives a site that has lost its disk its vote back, and lets a member
+# take the place of a voter that is gone for long. It never makes them fewer: a majority of the voters must always be up.
+#voters = "fixed"
+
+# With voters = "auto": for how long a voter must be gone before a member takes its place. A machine that restarts comes back with all
+# it knows, so give more time than that takes.
+#replace_voter_after = "10m"
 
 # Who is refused although a certificate or token is valid: "client/NAME", "site/NAME", or "serial/HEX" for one certificate. Their
 # connections are ended. A site must be removed from the cluster as well (`meshlock site remove`). Read again on SIGHUP. Default: nobody.

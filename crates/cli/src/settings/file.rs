@@ -39,6 +39,8 @@ pub(crate) struct File {
     pub(super) local_turns: Option<u32>,
     pub(super) try_within: Option<HumanDuration>,
     pub(super) busy_poll: Option<bool>,
+    pub(super) voters: Option<VotersEntry>,
+    pub(super) replace_voter_after: Option<HumanDuration>,
     pub(super) lease: LeaseEntry,
     pub(super) default_rule: Option<RuleEntry>,
     pub(super) rules: Vec<NamedRule>,
@@ -95,6 +97,14 @@ pub(super) enum TlsEntry {
 #[serde(rename_all = "lowercase")]
 pub(super) enum TlsOff {
     Off,
+}
+
+/// The key `voters`: who changes the voters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum VotersEntry {
+    Fixed,
+    Auto,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -177,6 +187,8 @@ const KEYS: [(&str, &[&str]); 10] = [
             "local_turns",
             "try_within",
             "busy_poll",
+            "voters",
+            "replace_voter_after",
             "lease",
             "default_rule",
             "rules",

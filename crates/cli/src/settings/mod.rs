@@ -12,12 +12,12 @@ mod tests;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use meshlock::config::{AccessToken, Lease, Rule};
+use meshlock::config::{AccessToken, Lease, Rule, Voters};
 use meshlock::{Node, NodeBuilder, StartError, Tls};
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
 
-use file::{ConfigSource, File, ListedSite, RuleEntry, SocketMode, TlsEntry};
+use file::{ConfigSource, File, ListedSite, RuleEntry, SocketMode, TlsEntry, VotersEntry};
 
 /// Default time that clients have to release their locks when a node is told to stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -100,6 +100,12 @@ impl NodeSettings {
         }
         if let Some(limit) = file.try_within {
             node = node.try_within(limit.duration());
+        }
+        if file.voters == Some(VotersEntry::Auto) {
+            node = node.voters(Voters::Auto);
+        }
+        if let Some(away) = file.replace_voter_after {
+            node = node.replace_voter_after(away.duration());
         }
         if let Some(ttl) = file.session_ttl {
             node = node.session_ttl(ttl.duration());

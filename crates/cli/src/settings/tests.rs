@@ -89,6 +89,13 @@ fn lease_terms_and_rules_are_taken_over() {
 }
 
 #[test]
+fn who_changes_the_voters_is_taken_over() {
+    assert!(described("site = 'a'").contains("voting: Fixed"));
+    let auto = described("voters = 'auto'\nreplace_voter_after = '1h'");
+    assert!(auto.contains("Auto") && auto.contains("3600000000"), "{auto}");
+}
+
+#[test]
 fn errors_name_their_file_line_and_key() {
     let two = "sites = [{ name = 'a', address = 'a:1' }, { name = 'b', address = 'b:1' }]\n";
     for (text, says) in [
@@ -119,6 +126,11 @@ fn errors_name_their_file_line_and_key() {
         (
             "[[access]]\nprincipal = 'uid:alice'\nlocks = '*'\nverbs = ['watch']",
             "a.toml:1: access[1]: 'alice' is not a user; give uid: and the number",
+        ),
+        ("voters = 'some'", "a.toml:1: voters: unknown variant `some`, expected `fixed` or `auto`"),
+        (
+            "voters = 'auto'\nreplace_voter_after = '1s'",
+            "a.toml:2: replace_voter_after: a voter that restarts is away for a while",
         ),
         ("local_turns = 0", "a.toml:1: local_turns: give 1 or more"),
         ("try_within = '0s'", "a.toml:1: try_within: give a positive duration"),

@@ -13,7 +13,8 @@
 //! | a site that reaches the leader, which reaches a majority, loses no lock because of its lease, however it was stopped, cut off or slowed before | a lock that is lost for a short pause is not used for long | [`needless`] | a former leader that wakes asks itself; a member is refused because of a report from before it woke; a dead member counts against a healthy one |
 //! | a member that has died is left out one lease after its death, also if leaders change meanwhile | its locks are free then | [`one_lease`] | a new leader counts all leases from its election |
 //! | in every second the number of views is bounded by what can ask for one, and that of events by a constant | a cluster that changes views in circles stalls every lock | [`steps`] | a full site asks for a fresh view in every view |
-//! | machines' own invariants hold, what is sent can be read, and no correct peer is reported as misbehaving | our own bugs show early | [`sound`] | messages of an old view are accepted; a member of an older version is not told of holders with another number of permits; a vote is sent before it is written; a voter votes without its disk; an incarnation is used twice, because a disk was lost, past incarnations are forgotten or a former leader is believed; a renewal gives lost locks back; a waiter that could not ask, or a name that could be entered again, is not noted |
+//! | machines' own invariants hold, what is sent can be read, and no correct peer is reported as misbehaving | our own bugs show early | [`sound`] | messages of an old view are accepted; a member of an older version is not told of holders with another number of permits; a vote is sent before it is written; an incarnation is used twice, because a disk was lost, past incarnations are forgotten or a former leader is believed; a renewal gives lost locks back; a waiter that could not ask, or a name that could be entered again, is not noted |
+//! | no id of a voter is used with two disks, and each term has at most one leader | otherwise a voter could break what it has promised, and two parts could decide apart | [`voting`] | a voter votes without its disk; a site takes the seat of another disk |
 //! | the same seed gives the same events | otherwise no failure could be reproduced | the tests of [`super`] | – |
 //!
 //! The tests require, for each pair of mutant and property, a seed that shows it. (A disk that keeps half a batch is
@@ -31,6 +32,7 @@ pub(super) mod sound;
 pub(super) mod starvation;
 pub(super) mod steps;
 pub(super) mod updates;
+pub(super) mod voting;
 
 use super::clock::Moment;
 

@@ -87,7 +87,8 @@ pub(crate) struct Needless {
     max_cut: u64,
     /// Time after such a cut in which their link recovers.
     link_recovery: u64,
-    voters: usize,
+    /// The voters; while they change, those before and those after the change, which both decide.
+    voters: Vec<Vec<usize>>,
     calm: Moment,
     sites: Vec<ObservedSite>,
     ways: BTreeMap<Way, Disturbed>,
@@ -118,7 +119,7 @@ impl Needless {
             renew_every,
             max_cut: most.saturating_sub(recovery),
             link_recovery: config.link_timeouts.resend_after.times(8).micros() + renew_every + recovery,
-            voters,
+            voters: vec![(0..voters).collect()],
             calm: Moment(settings.calm),
             sites: (0..settings.machines).map(site).collect(),
             ways: BTreeMap::new(),
@@ -149,6 +150,7 @@ impl Needless {
             ClusterFault::LossyLink { from, to, length, .. } => self.disturb_way((*from, *to), now, *length),
             ClusterFault::LostDisk { machine, .. }
             | ClusterFault::OldDisk { machine, .. }
+            | ClusterFault::LostVoterDisk { machine, .. }
             | ClusterFault::UnreadableDisk { machine, .. } => self.sites[*machine].votes = false,
             // Crashes and connections that break are observed where they happen. The rest hinders nobody.
             ClusterFault::Crash { .. }
@@ -156,6 +158,7 @@ impl Needless {
             | ClusterFault::ClientCrash { .. }
             | ClusterFault::Leave { .. }
             | ClusterFault::Rules { .. }
+            | ClusterFault::Voters { .. }
             | ClusterFault::OtherCluster { .. }
             | ClusterFault::TakeAway { .. }
             | ClusterFault::ClockRate { .. }
@@ -202,6 +205,14 @@ impl Needless {
             } else {
                 self.down.insert(way);
             }
+        }
+    }
+
+    /// Records who votes: all of `groups` decide, and the sites `whole` have the disks that they vote with.
+    pub(crate) fn on_voters(&mut self, groups: &[Vec<usize>], whole: &[usize]) {
+        self.voters = groups.iter().filter(|group| !group.is_empty()).cloned().collect();
+        for site in whole {
+            self.sites[*site].votes = true;
         }
     }
 
@@ -271,8 +282,8 @@ impl Needless {
                 && self.runs_well(*voter, now)
                 && self.reach_each_other(*voter, leader, now)
         };
-        let majority = (0..self.voters).filter(voter).count() > self.voters / 2;
-        let is_needless = majority
+        let decides = |group: &Vec<usize>| group.iter().copied().filter(voter).count() > group.len() / 2;
+        let is_needless = self.voters.iter().all(decides)
             && now >= elected.after(self.recovery)
             && self.runs_well(leader, now)
             && self.runs_well(machine, now)

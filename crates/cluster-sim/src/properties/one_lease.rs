@@ -80,6 +80,8 @@ impl OneLease {
             ClusterFault::SlowLink { more, length, .. } => length + more,
             ClusterFault::StuckForGood { .. } => u64::MAX,
             ClusterFault::LostDisk { .. }
+            | ClusterFault::LostVoterDisk { .. }
+            | ClusterFault::Voters { .. }
             | ClusterFault::OldDisk { .. }
             | ClusterFault::UnreadableDisk { .. }
             | ClusterFault::Crash { .. }

@@ -70,6 +70,10 @@ pub(crate) fn on_note(machine: usize, note: &Note, now: Moment) -> CheckResult {
         | Note::QuorumRegained
         | Note::Detour { .. }
         | Note::DetourEnded { .. }
+        | Note::VotersChanged(_)
+        | Note::Seated { .. }
+        | Note::Unseated { .. }
+        | Note::Doubted { .. }
         | Note::Departed { .. } => Ok(()),
     }
 }

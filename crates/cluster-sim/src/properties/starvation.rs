@@ -55,7 +55,8 @@ pub(crate) struct Bound {
 impl Bound {
     pub(crate) fn new(settings: &SeedSettings) -> Self {
         let config = settings.config(0, 1);
-        let (machines, voters) = (settings.machines as u64, config.sites.len().min(MAX_VOTERS) as u64);
+        let voters = if settings.changes_voters() { MAX_VOTERS } else { config.sites.len().min(MAX_VOTERS) };
+        let (machines, voters) = (settings.machines as u64, voters as u64);
         let (trip, terms) = (settings.trip(), settings.terms);
         let renew_every = terms.renew_every.micros();
         let resend = config.link_timeouts.resend_after.times(2).micros();

@@ -4,6 +4,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::environment::{Calendar, Environment};
 use crate::faults::CrashPoint;
+use meshlock_cluster::node::Voting;
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::time::{Drift, Span};
 
@@ -30,6 +31,7 @@ fn calm_cluster(machines: usize) -> SeedSettings {
     (settings.max_log_entries, settings.max_past) = (64, 9);
     settings.calendar = Calendar::Advances;
     settings.environment = Environment::default();
+    settings.voting = Voting::Fixed;
     settings
 }
 

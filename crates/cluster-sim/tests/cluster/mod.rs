@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use meshlock_cluster::membership::disk::Disk;
 use meshlock_cluster::names::{LockName, SiteName};
-use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, Input, Node, NodeOutput, Packet, Route};
+use meshlock_cluster::node::{
+    Abilities, ClientAnswer, ClientCall, Config, Input, Node, NodeOutput, Packet, Route,
+};
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::table::{Acquire, LockEvent, Request, Session, Wait};
 use meshlock_cluster::time::{Span, Time};
@@ -73,11 +75,13 @@ fn start(
 
 impl Cluster {
     /// Starts this many nodes that use `algorithm`, and waits until they are members with leases.
+    #[allow(dead_code, reason = "not every test uses it")]
     pub(crate) fn open(sites: usize, algorithm: &str) -> Self {
         Cluster::open_with(sites, &Clause::exclusive(algorithm))
     }
 
     /// The same with the algorithm and permits of `clause`.
+    #[allow(dead_code, reason = "not every test uses it")]
     pub(crate) fn open_with(sites: usize, clause: &Clause) -> Self {
         Cluster::open_configured(sites, clause, |_, _| {})
     }
@@ -145,6 +149,16 @@ impl Cluster {
         self.perform(at, &mut out);
     }
 
+    /// Ends the process of a node and starts it again with an empty disk, and with a configuration that `configure` changes.
+    #[allow(dead_code, reason = "not every test uses it")]
+    pub(crate) fn lose_disk(&mut self, at: usize, configure: impl Fn(usize, &mut Config)) {
+        let names = (0..self.nodes.len()).map(name).collect();
+        self.disks[at] = Disk::default();
+        let (node, mut out) = start(at, names, &self.clause, Disk::default(), self.now, &configure);
+        self.nodes[at] = node;
+        self.perform(at, &mut out);
+    }
+
     /// Loses all packets between two sites, both ways, from now on, also those that others carry.
     #[allow(dead_code, reason = "benchmarks do not use it")]
     pub(crate) fn cut(&mut self, a: usize, b: usize) {
@@ -161,8 +175,8 @@ impl Cluster {
     #[allow(dead_code, reason = "benchmarks do not use it")]
     pub(crate) fn reconnect(&mut self, a: usize, b: usize) {
         self.mend(a, b);
-        self.input(a, Input::Connected { site: name(b), carries: true });
-        self.input(b, Input::Connected { site: name(a), carries: true });
+        self.input(a, Input::Connected { site: name(b), abilities: Abilities::ALL });
+        self.input(b, Input::Connected { site: name(a), abilities: Abilities::ALL });
     }
 
     /// Keeps packets back on the way from one site to another.

@@ -11,6 +11,7 @@ use raft::eraftpb;
 use raft::{Error, GetEntriesContext, RaftState, StorageError};
 use serde::{Deserialize, Serialize};
 
+use super::voters::{VoterChange, Voters};
 use crate::founding::Founding;
 use crate::names::{Incarnation, SiteName};
 use crate::view::View;
@@ -21,17 +22,29 @@ pub struct LogEntry {
     pub index: u64,
     /// The term of the leader that appended it.
     pub term: u64,
-    /// An encoded view, or empty.
+    /// An encoded view or [change of voters](VoterChange), or empty.
     pub data: Vec<u8>,
 }
 
 impl LogEntry {
+    /// The `raft` crate counts a change of voters differently from other entries, and reads it in a format of its own. Ours travels as
+    /// its context.
     pub(super) fn from_raft(entry: eraftpb::Entry) -> Self {
-        LogEntry { index: entry.index, term: entry.term, data: entry.data.to_vec() }
+        let is_change = entry.get_entry_type() == eraftpb::EntryType::EntryConfChangeV2;
+        let data = if is_change { entry.context } else { entry.data };
+        LogEntry { index: entry.index, term: entry.term, data: data.to_vec() }
     }
 
     pub(super) fn into_raft(self) -> eraftpb::Entry {
-        eraftpb::Entry { index: self.index, term: self.term, data: self.data.into(), ..Default::default() }
+        let is_change = VoterChange::read(&self.data).is_some_and(|change| change.is_for_raft());
+        let mut entry = eraftpb::Entry { index: self.index, term: self.term, ..Default::default() };
+        if is_change {
+            entry.set_entry_type(eraftpb::EntryType::EntryConfChangeV2);
+            entry.context = self.data.into();
+        } else {
+            entry.data = self.data.into();
+        }
+        entry
     }
 }
 
@@ -42,29 +55,52 @@ pub struct Saved {
     pub index: u64,
     pub term: u64,
     pub view: View,
+    /// Who votes; `None` if nothing has changed since the founding. (It is written and sent beside the rest, because older programs do not
+    /// know it.)
+    #[serde(skip)]
+    pub voters: Option<Voters>,
 }
 
 impl Default for Saved {
     /// The initial state of every cluster: as if one entry, of term 1, had made the view without members.
     fn default() -> Self {
-        Saved { index: 1, term: 1, view: View::default() }
+        Saved { index: 1, term: 1, view: View::default(), voters: None }
     }
 }
 
 impl Saved {
     pub(super) fn from_raft(snapshot: &eraftpb::Snapshot) -> Option<Self> {
-        let view = postcard::from_bytes(&snapshot.data).ok()?;
+        let (view, voters) = postcard::from_bytes(&snapshot.data).ok()?;
         let metadata = snapshot.get_metadata();
-        Some(Saved { index: metadata.index, term: metadata.term, view })
+        Some(Saved { index: metadata.index, term: metadata.term, view, voters })
     }
 
-    pub(super) fn to_raft(&self, voters: usize) -> eraftpb::Snapshot {
-        let mut snapshot = eraftpb::Snapshot { data: encode(&self.view).into(), ..Default::default() };
+    /// Converts to a snapshot of the `raft` crate; `founding` are the first voters.
+    pub(super) fn to_raft(&self, founding: &Voters) -> eraftpb::Snapshot {
+        let data = postcard::to_stdvec(&(&self.view, &self.voters)).expect("a state is plain data");
+        let mut snapshot = eraftpb::Snapshot { data: data.into(), ..Default::default() };
         let metadata = snapshot.mut_metadata();
         metadata.index = self.index;
         metadata.term = self.term;
-        metadata.set_conf_state(conf_state(voters));
+        metadata.set_conf_state(self.voters(founding).conf_state());
         snapshot
+    }
+
+    /// Returns who votes; `founding` are the first voters.
+    pub(super) fn voters<'a>(&'a self, founding: &'a Voters) -> &'a Voters {
+        self.voters.as_ref().unwrap_or(founding)
+    }
+
+    /// Takes in the next entry.
+    fn apply(&mut self, entry: &LogEntry, founding: &Voters) {
+        (self.index, self.term) = (entry.index, entry.term);
+        if let Some(change) = VoterChange::read(&entry.data) {
+            if let Some(voters) = self.voters(founding).after(&change, entry.index) {
+                self.voters = Some(voters);
+            }
+        } else if let Some(view) = follow(&self.view, &entry.data) {
+            self.view = view;
+        }
     }
 }
 
@@ -81,12 +117,6 @@ pub fn follow(view: &View, data: &[u8]) -> Option<View> {
         .and_then(|data| postcard::from_bytes::<View>(data).ok())?;
     let follows = next.epoch.number() == view.epoch.number() + 1 && next.agrees_with(view);
     (follows && next.is_well_formed()).then_some(next)
-}
-
-fn conf_state(voters: usize) -> eraftpb::ConfState {
-    let mut state = eraftpb::ConfState::default();
-    state.set_voters((1..=voters as u64).collect());
-    state
 }
 
 /// A voter's term and vote, and how far it knows the log to be committed (Raft's hard state).
@@ -124,6 +154,10 @@ pub enum DiskWrite {
     Founding(Founding),
     /// What this site knows of the voters' disks.
     Registrations(Registrations),
+    /// This disk becomes that of the voter with this id. Whatever this site had agreed on under another id is removed.
+    Seat(u64),
+    /// Who votes, as another site has said. A site whose log says it does not write it.
+    Known(Voters),
     /// The incarnation that begins.
     Incarnation(Incarnation),
     Ballot(Ballot),
@@ -142,6 +176,10 @@ pub struct Disk {
     pub(crate) founding: Option<Founding>,
     /// What this site knows of the voters' disks; `None` before the first start.
     pub(crate) registrations: Option<Registrations>,
+    /// The id under which this site votes, or will; `None` for the one that the founding gives it.
+    pub(crate) seat: Option<u64>,
+    /// Who votes, as another site has said.
+    pub(crate) known: Option<Voters>,
     /// The last incarnation that has begun.
     pub(crate) incarnation: Incarnation,
     pub(super) ballot: Ballot,
@@ -150,17 +188,28 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Returns the state after the entry `index`, which is committed and in the log: the snapshot with the views that
-    /// followed it.
-    pub(super) fn saved_up_to(&self, index: u64) -> Saved {
+    /// Returns the first incarnation that wrote to this disk.
+    pub fn identity(&self) -> Option<Incarnation> {
+        self.registrations.as_ref().map(|registrations| registrations.disk)
+    }
+
+    /// Returns whether it says that other voters than the first ones vote, or did.
+    pub fn knows_other_voters(&self) -> bool {
+        self.seat.is_some() || self.known.is_some() || self.saved.voters.is_some()
+    }
+
+    /// Returns who votes after each entry of the log, also those that are not committed, and before the first one; for the simulation,
+    /// which must not take away more disks than the cluster can lose.
+    pub fn possible_voters(&self, founding: &Voters) -> Vec<Voters> {
         let mut saved = self.saved.clone();
-        for entry in self.entries.iter().take_while(|entry| entry.index <= index) {
-            (saved.index, saved.term) = (entry.index, entry.term);
-            if let Some(view) = follow(&saved.view, &entry.data) {
-                saved.view = view;
+        let mut all = vec![saved.voters(founding).clone()];
+        for entry in &self.entries {
+            saved.apply(entry, founding);
+            if saved.voters(founding) != &all[all.len() - 1] {
+                all.push(saved.voters(founding).clone());
             }
         }
-        saved
+        all
     }
 
     /// Applies a write.
@@ -168,6 +217,12 @@ impl Disk {
         match write {
             DiskWrite::Founding(founding) => self.founding = Some(founding.clone()),
             DiskWrite::Registrations(registrations) => self.registrations = Some(registrations.clone()),
+            DiskWrite::Seat(id) => {
+                self.seat = Some(*id);
+                (self.ballot, self.saved) = (Ballot::default(), Saved::default());
+                self.entries.clear();
+            }
+            DiskWrite::Known(voters) => self.known = Some(voters.clone()),
             DiskWrite::Incarnation(incarnation) => self.incarnation = *incarnation,
             DiskWrite::Ballot(ballot) => self.ballot = *ballot,
             DiskWrite::Append(entries) => {
@@ -200,10 +255,23 @@ impl Disk {
 #[derive(Debug)]
 pub(super) struct Mirror {
     pub(super) disk: Disk,
-    pub(super) voters: usize,
+    /// The first voters.
+    pub(super) founding: Voters,
+    /// The last entry that this voter has applied.
+    pub(super) applied: u64,
 }
 
 impl Mirror {
+    /// Returns the state after the entry `index`, which is committed and in the log: the snapshot with the views and voters that followed
+    /// it.
+    pub(super) fn saved_up_to(&self, index: u64) -> Saved {
+        let mut saved = self.disk.saved.clone();
+        for entry in self.disk.entries.iter().take_while(|entry| entry.index <= index) {
+            saved.apply(entry, &self.founding);
+        }
+        saved
+    }
+
     fn first(&self) -> u64 {
         self.disk.saved.index + 1
     }
@@ -217,7 +285,8 @@ impl raft::Storage for Mirror {
     fn initial_state(&self) -> raft::Result<RaftState> {
         let Ballot { term, vote, commit } = self.disk.ballot;
         let hard_state = eraftpb::HardState { term, vote, commit, ..Default::default() };
-        Ok(RaftState { hard_state, conf_state: conf_state(self.voters) })
+        let conf_state = self.disk.saved.voters(&self.founding).conf_state();
+        Ok(RaftState { hard_state, conf_state })
     }
 
     fn entries(
@@ -266,6 +335,7 @@ impl raft::Storage for Mirror {
         if self.disk.saved.index < request_index {
             return Err(Error::Store(StorageError::SnapshotTemporarilyUnavailable));
         }
-        Ok(self.disk.saved.to_raft(self.voters))
+        // As new as possible: a learner takes only a state in which it is one, and was admitted after the log was cut.
+        Ok(self.saved_up_to(self.applied).to_raft(&self.founding))
     }
 }

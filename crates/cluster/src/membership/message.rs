@@ -9,6 +9,8 @@ use raft::eraftpb;
 use serde::{Deserialize, Serialize};
 
 use super::disk::{LogEntry, Saved};
+use super::voters::{VoterChange, Voters};
+use crate::names::Incarnation;
 
 /// The kinds of messages that voters send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +59,17 @@ const KINDS: [(RaftKind, eraftpb::MessageType); 9] = [
     (RaftKind::HeartbeatResponse, eraftpb::MessageType::MsgHeartbeatResponse),
 ];
 
+/// The voters between which a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Ends {
+    /// The id of the sender.
+    pub from: u64,
+    /// The id of the receiver.
+    pub to: u64,
+    /// The receiver's disk, if the sender knows it: a site that was just admitted learns from it that the id is its own.
+    pub disk: Option<Incarnation>,
+}
+
 /// A message from one voter to another. The fields have the meaning that they have in the `raft` crate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RaftMessage {
@@ -79,9 +92,32 @@ pub struct RaftMessage {
     /// The round of leadership confirmation that a heartbeat belongs to, and what voters say with heartbeats and votes
     /// (`node/inheritance.rs`).
     pub context: Vec<u8>,
+    /// The voters between which it goes; `None` if both are first voters and have their places in the list of the founding. (It is sent
+    /// beside the rest, because older programs do not know it.)
+    #[serde(skip)]
+    pub ends: Option<Ends>,
 }
 
 impl RaftMessage {
+    /// Returns whether a program can read it that knows only the first voters.
+    pub fn is_for_first_voters(&self) -> bool {
+        let changes = self.entries.iter().any(|entry| VoterChange::is_change(&entry.data));
+        self.ends.is_none() && !changes && self.voters().is_none()
+    }
+
+    /// Returns who votes by the snapshot in it, if anything has changed since the founding.
+    pub fn voters(&self) -> Option<&Voters> {
+        self.snapshot.as_ref()?.voters.as_ref()
+    }
+
+    /// Sets what older programs do not know.
+    pub fn set_beside(&mut self, ends: Option<Ends>, voters: Option<Voters>) {
+        self.ends = ends;
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.voters = voters;
+        }
+    }
+
     /// Converts a message of the `raft` crate; returns `None` for kinds that never leave a site.
     pub(super) fn from_raft(mut message: eraftpb::Message) -> Option<Self> {
         let (kind, _) = KINDS.into_iter().find(|(_, theirs)| *theirs == message.get_msg_type())?;
@@ -102,12 +138,12 @@ impl RaftMessage {
             reject: message.reject,
             reject_hint: message.reject_hint,
             context: message.context.to_vec(),
+            ends: None,
         })
     }
 
-    /// Converts to a message of the `raft` crate, with the ids that the two sites have there; `voters` is the number of
-    /// voters.
-    pub(super) fn into_raft(self, from: u64, to: u64, voters: usize) -> eraftpb::Message {
+    /// Converts to a message of the `raft` crate, with the ids that the two sites have there; `founding` are the first voters.
+    pub(super) fn into_raft(self, from: u64, to: u64, founding: &Voters) -> eraftpb::Message {
         let mut message = eraftpb::Message::default();
         let (_, kind) = KINDS.into_iter().find(|(ours, _)| *ours == self.kind).expect("every kind is listed");
         message.set_msg_type(kind);
@@ -123,7 +159,7 @@ impl RaftMessage {
         message.reject_hint = self.reject_hint;
         message.context = self.context.into();
         if let Some(saved) = self.snapshot {
-            message.set_snapshot(saved.to_raft(voters));
+            message.set_snapshot(saved.to_raft(founding));
         }
         message
     }

@@ -12,14 +12,16 @@
 //! voter has a timeout of its own, and after each election that it saw begin it stops its clock for a number of ticks
 //! drawn from the seed that it was given.
 
+mod change;
 pub mod disk;
 pub mod message;
 mod sense;
 #[cfg(test)]
 mod tests;
+pub mod voters;
 mod writing;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use raft::{RawNode, SnapshotStatus, StateRole, eraftpb};
 
@@ -27,12 +29,16 @@ use crate::mutant::{self, Mutant};
 use crate::names::SiteName;
 use crate::view::View;
 use disk::{Ballot, Disk, DiskWrite, LogEntry, Mirror, Saved};
-use message::RaftMessage;
+use message::{Ends, RaftMessage};
 pub(crate) use sense::Implausible;
+use voters::{VoterChange, Voters};
 use writing::{Batch, Writing};
 
 /// Maximum number of voters: with more, agreement only gets slower.
 pub const MAX_VOTERS: usize = 7;
+
+/// Maximum number of voters that are remembered because they sent something, though the log has not named them yet.
+const MAX_PEERS: usize = 32;
 
 /// Default maximum length of the log: a longer log is cut to half of it.
 pub(crate) const MAX_LOG_ENTRIES: usize = 64;
@@ -62,6 +68,8 @@ pub(crate) enum MembershipOutput {
     },
     /// The voters have agreed on this view.
     Agreed(View),
+    /// The voters have agreed on who votes from now on.
+    VotersChanged(Voters),
     /// This site led after [`Membership::confirm`] was called for this round, and has applied all that was committed
     /// then.
     Confirmed(Round),
@@ -79,8 +87,11 @@ pub struct Pace {
 /// One voter.
 pub(crate) struct Membership {
     raw: RawNode<Mirror>,
-    voters: Vec<SiteName>,
-    me: usize,
+    id: u64,
+    /// Who votes, by the entries that are applied.
+    voters: Voters,
+    /// The sites of ids that have sent something to this voter. A learner hears from voters before it has the entries that name them.
+    peers: BTreeMap<u64, SiteName>,
     view: View,
     applied: u64,
     /// The log is cut when it is longer than this.
@@ -92,6 +103,8 @@ pub(crate) struct Membership {
     confirmed: VecDeque<(u64, Round)>,
     draw: fastrand::Rng,
     pace: Pace,
+    /// Whether another voter says that this one is none any more: it asks nobody for votes.
+    is_retired: bool,
     /// Number of ticks for which this voter's clock still stands.
     handicap: usize,
     /// The term and role that the handicap was drawn for.
@@ -99,19 +112,21 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Starts the voter at index `me` of `voters` from its disk. `voters` is the same list at every site.
+    /// Starts the voter `id` from its disk. `founding` is the same at every site. The log need not name this voter yet: then it takes in what
+    /// it is sent, and asks nobody for votes.
     pub(crate) fn start(
-        voters: Vec<SiteName>,
-        me: usize,
+        founding: Voters,
+        id: u64,
         disk: Disk,
         pace: Pace,
         max_log_entries: usize,
         seed: u64,
     ) -> Self {
-        assert!(me < voters.len() && voters.len() <= MAX_VOTERS, "one of at most {MAX_VOTERS} voters");
-        let least = pace.election + me;
+        assert!(id != raft::INVALID_ID && founding.is_well_formed(), "one of at most {MAX_VOTERS} voters");
+        // Different for the voters of one time, unless many have come and gone.
+        let least = pace.election + usize::try_from((id - 1) % MAX_VOTERS as u64).unwrap_or(0);
         let config = raft::Config {
-            id: me as u64 + 1,
+            id,
             election_tick: pace.election,
             heartbeat_tick: pace.heartbeat,
             applied: disk.saved.index,
@@ -124,14 +139,16 @@ impl Membership {
             ..Default::default()
         };
         let (view, applied) = (disk.saved.view.clone(), disk.saved.index);
-        let mirror = Mirror { disk, voters: voters.len() };
+        let voters = disk.saved.voters(&founding).clone();
+        let mirror = Mirror { disk, founding, applied };
         let silent = slog::Logger::root(slog::Discard, slog::o!());
         let raw = RawNode::new(&config, mirror, &silent).expect("the configuration is sound");
         let seen = (raw.raft.term, raw.raft.state);
         Membership {
             raw,
+            id,
             voters,
-            me,
+            peers: BTreeMap::new(),
             view,
             applied,
             max_log_entries,
@@ -140,6 +157,7 @@ impl Membership {
             confirmed: VecDeque::new(),
             draw: fastrand::Rng::with_seed(seed),
             pace,
+            is_retired: false,
             handicap: 0,
             seen,
         }
@@ -150,10 +168,18 @@ impl Membership {
         &self.view
     }
 
-    /// Returns the leader, as far as this voter knows.
+    /// Returns whether this voter decides alone.
+    fn is_alone(&self) -> bool {
+        self.voters.deciding().all(|voter| voter.id == self.id)
+    }
+
+    /// Returns the leader, as far as this voter knows. One that is none any more hears of no other leader.
     pub(crate) fn leader(&self) -> Option<&SiteName> {
-        let id = usize::try_from(self.raw.raft.leader_id).ok()?;
-        self.voters.get(id.checked_sub(1)?)
+        self.site(self.raw.raft.leader_id).filter(|_| !self.is_retired)
+    }
+
+    fn site(&self, id: u64) -> Option<&SiteName> {
+        self.voters.by_id(id).map(|voter| &voter.site).or_else(|| self.peers.get(&id))
     }
 
     /// Returns the term in which this voter leads, if it assumes that it does.
@@ -174,7 +200,7 @@ impl Membership {
 
     /// Reacts to the start of the site. A voter that is alone need not wait for an election timeout.
     pub(crate) fn on_start(&mut self, out: &mut Vec<MembershipOutput>) {
-        if self.voters.len() == 1 {
+        if self.is_alone() {
             // This fails only while a campaign is already under way.
             let _ = self.raw.campaign();
             self.pump(out);
@@ -186,6 +212,11 @@ impl Membership {
     /// an election would read is gone.
     pub(crate) fn on_tick(&mut self, out: &mut Vec<MembershipOutput>) {
         let waited = self.writing.on_tick();
+        if self.is_retired && self.leads().is_none() && self.raw.raft.promotable() {
+            // It does not wait for the leader that it knew, either: whoever asks gets its vote.
+            let term = self.raw.raft.term;
+            return self.raw.raft.become_follower(term, raft::INVALID_ID);
+        }
         if self.leads().is_some() {
             self.make_room(waited);
         } else if waited > 0 {
@@ -205,7 +236,7 @@ impl Membership {
         if mutant::is_on(Mutant::SlowDiskKeepsLeading) {
             return;
         }
-        if waited >= self.pace.election && self.voters.len() > 1 {
+        if waited >= self.pace.election && !self.is_alone() {
             let term = self.raw.raft.term;
             self.raw.raft.become_follower(term, raft::INVALID_ID);
         }
@@ -219,10 +250,32 @@ impl Membership {
         message: RaftMessage,
         out: &mut Vec<MembershipOutput>,
     ) -> Result<(), Implausible> {
-        let sender = self.voters.iter().position(|voter| voter == from);
-        let sender = sender.filter(|&sender| sender != self.me).ok_or("not another voter")?;
+        let founding = &self.raw.store().founding;
+        let (sender, to) = if let Some(ends) = message.ends {
+            (ends.from, ends.to)
+        } else {
+            let sender = founding.of_site(from).ok_or("not another voter")?;
+            // Only first voters leave the ids out: this site has been one, if it is none now.
+            (sender.id, founding.by_id(self.id).map_or(raft::INVALID_ID, |voter| voter.id))
+        };
+        if to != self.id {
+            // It was sent to another voter that this site was, or comes from a program that does not know that it is another one now.
+            return Ok(());
+        }
+        if sender == self.id || sender == raft::INVALID_ID || sender >= u64::MAX >> 1 {
+            return Err("not another voter".into());
+        }
+        if self.site(sender).is_some_and(|site| site != from) {
+            return Err("a message under the number of another voter".into());
+        }
         sense::check(&message, &self.raw.raft)?;
-        let raw = message.into_raft(sender as u64 + 1, self.me as u64 + 1, self.voters.len());
+        if self.voters.by_id(sender).is_none() {
+            self.peers.insert(sender, from.clone());
+            if self.peers.len() > MAX_PEERS {
+                self.peers.pop_first();
+            }
+        }
+        let raw = message.into_raft(sender, self.id, &self.raw.store().founding);
         // The crate has logged what it refuses; for us a message that changes nothing is as good as a lost one.
         let _ = self.raw.step(raw);
         self.pump(out);
@@ -324,7 +377,9 @@ impl Membership {
         let mut writes = Vec::new();
         if let Some(saved) = Some(ready.snapshot()).filter(|snapshot| !snapshot.is_empty()) {
             let saved = Saved::from_raft(saved).expect("checked when it was received");
-            self.applied = saved.index;
+            self.on_applied(saved.index);
+            let voters = saved.voters(&self.raw.store().founding).clone();
+            self.on_voters(voters, out);
             if saved.view.epoch > self.view.epoch {
                 self.view = saved.view.clone();
                 out.push(MembershipOutput::Agreed(self.view.clone()));
@@ -346,10 +401,14 @@ impl Membership {
 
     fn send(&self, messages: Vec<eraftpb::Message>, out: &mut Vec<MembershipOutput>) {
         for message in messages {
-            let to = usize::try_from(message.to).ok().and_then(|id| self.voters.get(id.checked_sub(1)?));
-            let to = to.expect("raft sends to voters").clone();
+            let (id, founding) = (message.to, &self.raw.store().founding);
+            // A voter that was just removed, or a leader that it only heard of, may have no site here. Raft copes with lost messages.
+            let Some(to) = self.site(id).cloned() else { continue };
+            let are_first = founding.by_id(self.id).is_some() && founding.by_id(id).is_some();
+            let disk = self.voters.by_id(id).and_then(|voter| voter.disk);
+            let ends = (!are_first).then_some(Ends { from: self.id, to: id, disk });
             if let Some(message) = RaftMessage::from_raft(message) {
-                out.push(MembershipOutput::Send { to, message });
+                out.push(MembershipOutput::Send { to, message: RaftMessage { ends, ..message } });
             }
         }
     }
@@ -357,15 +416,24 @@ impl Membership {
     /// Applies committed entries: a view follows only on the one before it.
     fn apply(&mut self, committed: Vec<eraftpb::Entry>, out: &mut Vec<MembershipOutput>) {
         let Some(last) = committed.last().map(|entry| entry.index) else { return };
-        for entry in &committed {
-            if let Some(view) = disk::follow(&self.view, &entry.data) {
+        for entry in committed {
+            let LogEntry { index, data, .. } = LogEntry::from_raft(entry);
+            if let Some(change) = VoterChange::read(&data) {
+                self.apply_change(&change, index, out);
+            } else if let Some(view) = disk::follow(&self.view, &data) {
                 self.view = view;
                 out.push(MembershipOutput::Agreed(self.view.clone()));
             }
         }
-        self.applied = last;
+        self.on_applied(last);
         self.raw.advance_apply_to(last);
+        self.step_down_if_removed();
         self.compact();
+    }
+
+    fn on_applied(&mut self, index: u64) {
+        self.applied = index;
+        self.raw.mut_store().applied = index;
     }
 
     /// Replaces the older half of a long log by a snapshot. The newer half stays, so that a voter that is slightly
@@ -376,7 +444,7 @@ impl Membership {
         if store.disk.log_length() <= self.max_log_entries || cut <= store.disk.saved.index {
             return;
         }
-        let write = DiskWrite::Compact(store.disk.saved_up_to(cut));
+        let write = DiskWrite::Compact(store.saved_up_to(cut));
         store.disk.apply(&write);
         self.lazy.push(write);
     }

@@ -56,6 +56,9 @@ fn check_peer<S: Storage>(message: &RaftMessage, voter: &Raft<S>) -> Result<(), 
     if snapshot.is_some_and(|saved| saved.term > message.term || saved.term == 0 || saved.index == 0) {
         return Err("a snapshot of nothing, or of a later term than its sender's");
     }
+    if message.voters().is_some_and(|voters| !voters.is_well_formed()) {
+        return Err("a snapshot with voters that cannot be");
+    }
     if message.term < voter.term {
         // A late message has no effect: what it says about the log was true once.
         return Ok(());

@@ -1,5 +1,6 @@
 //! Voters in one thread: they elect, agree, write before they send, keep their log short, and survive restarts.
 
+mod changing;
 mod full_disk;
 
 use super::message::RaftKind;
@@ -20,13 +21,17 @@ struct Council {
     wire: VecDeque<(usize, usize, RaftMessage)>,
     confirmed: Vec<(usize, Round)>,
     names: Vec<SiteName>,
+    founding: Voters,
 }
 
 impl Council {
     fn of(count: usize) -> Self {
         let names: Vec<SiteName> = (0..count).map(|at| format!("s{at}").parse().unwrap()).collect();
-        let start =
-            |at| Membership::start(names.clone(), at, Disk::default(), PACE, MAX_LOG_ENTRIES, at as u64);
+        let founding = Voters::founding(&names);
+        let start = |at: usize| {
+            let id = at as u64 + 1;
+            Membership::start(founding.clone(), id, Disk::default(), PACE, MAX_LOG_ENTRIES, at as u64)
+        };
         Council {
             voters: (0..count).map(start).collect(),
             disks: vec![Disk::default(); count],
@@ -34,6 +39,7 @@ impl Council {
             wire: VecDeque::new(),
             confirmed: Vec::new(),
             names,
+            founding,
         }
     }
 
@@ -45,7 +51,7 @@ impl Council {
                     self.wire.push_back((at, to, message));
                 }
                 MembershipOutput::Persist { token, writes } => self.unwritten[at].push_back((token, writes)),
-                MembershipOutput::Agreed(_) => {}
+                MembershipOutput::Agreed(_) | MembershipOutput::VotersChanged(_) => {}
                 MembershipOutput::Confirmed(round) => self.confirmed.push((at, round)),
             }
         }
@@ -115,7 +121,8 @@ impl Council {
         self.unwritten[at].clear();
         self.wire.retain(|(from, to, _)| *from != at && *to != at);
         self.disks[at] = disk.clone();
-        self.voters[at] = Membership::start(self.names.clone(), at, disk, PACE, MAX_LOG_ENTRIES, 99);
+        let (founding, id) = (self.founding.clone(), self.voters[at].id());
+        self.voters[at] = Membership::start(founding, id, disk, PACE, MAX_LOG_ENTRIES, 99);
     }
 }
 

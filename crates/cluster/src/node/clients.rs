@@ -2,6 +2,7 @@
 
 use meshlock_protocol::Epoch;
 
+use super::autopilot::{VoterRefusal, VoterRequest};
 use super::packet::Content;
 use super::questions::{Overview, PeerQuestion};
 use super::{Node, NodeOutput, RulesWanted};
@@ -44,6 +45,8 @@ pub enum ClientCall {
     Locks { request: Request },
     /// Make a site leave the cluster: another one, or this one.
     Remove { request: Request, site: SiteName },
+    /// Change who votes.
+    ChangeVoters { request: Request, change: VoterRequest },
     /// Change the rules of the whole cluster.
     SetRules { request: Request, rules: RulesText },
     /// Make this site leave the cluster. No client gets a lock here any more, and waiting clients are told so. Holders
@@ -88,6 +91,15 @@ pub enum ClientAnswer {
     RulesRefused {
         request: Request,
         why: String,
+    },
+    /// The voters were changed as requested, or already were so.
+    VotersChanged {
+        request: Request,
+    },
+    /// The voters were not changed.
+    VotersRefused {
+        request: Request,
+        why: VoterRefusal,
     },
     /// The cluster could not do it in time.
     Unavailable {
@@ -170,6 +182,7 @@ impl Node {
                 out.push(NodeOutput::Answer(ClientAnswer::Overview { request, overview }));
             }
             ClientCall::SetRules { request, rules } => self.on_set_rules(request, rules, out),
+            ClientCall::ChangeVoters { request, change } => self.on_change_voters(request, change, out),
             ClientCall::Leave { request } => self.begin_to_leave(Some(request), out),
             ClientCall::TakeAllAway => self.in_table(out, LockTable::take_all_away),
         }

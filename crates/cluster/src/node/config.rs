@@ -41,12 +41,29 @@ pub struct Config {
     pub max_log_entries: usize,
     /// Maximum number of former members that a view lists.
     pub max_past: usize,
+    /// Who changes the voters: only operators, or the leader as well.
+    pub voting: Voting,
     /// How this site treats its clients.
     pub table_config: TableConfig,
     /// Bounds of what this site sends and keeps.
     pub limits: NodeLimits,
     /// Seed of everything that is random.
     pub seed: u64,
+}
+
+/// Who changes the voters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voting {
+    /// Only operators.
+    Fixed,
+    /// The leader, too: it keeps as many voters as the number of members allows, and replaces those that are gone.
+    Auto {
+        /// For how long a voter must not have been a member before another member takes its place.
+        replace_after: Span,
+        /// For how long a site must have been a member before it becomes a voter without being asked, and a leader must have led before it
+        /// changes anything.
+        stable_after: Span,
+    },
 }
 
 /// Bounds of what a node sends and keeps. Their defaults suit every cluster; the simulation makes them small.
@@ -127,6 +144,7 @@ impl Config {
             tick: Span::from_millis(100),
             max_log_entries: MAX_LOG_ENTRIES,
             max_past: MAX_PAST / 4,
+            voting: Voting::Fixed,
             table_config: TableConfig {
                 local_turns: 16,
                 message_delay: Span::from_millis(50),

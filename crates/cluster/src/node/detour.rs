@@ -203,7 +203,8 @@ impl Node {
     /// Passes a packet on for another site.
     pub(super) fn carry(&mut self, from: SiteName, to: SiteName, packet: Packet, out: &mut Vec<NodeOutput>) {
         if !self.votes(&self.me.site) {
-            return Node::misbehaved(from, "asks a site to carry its packet that does not vote", out);
+            self.tell_voters(&from, out);
+            return Node::doubt(from, "asks a site to carry its packet that does not vote", out);
         }
         if to == self.me.site || to == from {
             return Node::misbehaved(from, "asks this site to carry a packet to one of the two", out);
@@ -214,7 +215,8 @@ impl Node {
             self.detours.on_visitor(&from, self.now);
         }
         let is_allowed = to_known || from_known && self.detours.visitors.contains_key(&to);
-        if is_allowed && !self.detours.too_old.contains(&to) && self.may_send {
+        let is_too_new = self.old_programs.contains(&to) && packet.content.is_about_voters();
+        if is_allowed && !is_too_new && !self.detours.too_old.contains(&to) && self.may_send {
             let packet = Packet { route: Route::From(from), ..packet };
             out.push(NodeOutput::Send { to, packet });
         }
@@ -229,7 +231,10 @@ impl Node {
         out: &mut Vec<NodeOutput>,
     ) {
         let may_carry = self.votes(&carrier) || mutant::is_on(Mutant::AnyoneCarries);
-        if !may_carry || origin == self.me.site || origin == carrier {
+        if !may_carry {
+            return Node::doubt(carrier, "carries a packet and does not vote", out);
+        }
+        if origin == self.me.site || origin == carrier {
             return Node::misbehaved(carrier, "carries a packet that it may not carry", out);
         }
         self.on_heard(&origin);
@@ -383,7 +388,7 @@ impl Node {
         let may_carry = |voter: &&SiteName| {
             **voter != self.me.site && *voter != site && !self.detours.too_old.contains(*voter)
         };
-        for carrier in self.voters.iter().filter(may_carry) {
+        for carrier in self.voters.sites().iter().filter(may_carry) {
             self.send_carried(carrier.clone(), site.clone(), beat.clone(), out);
         }
     }

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use super::Node;
 use crate::lease::{Inherited, ListedRenewals, RenewalAges, append_list, read_list};
-use crate::membership::Term;
 use crate::membership::message::{RaftKind, RaftMessage};
+use crate::membership::voters::Voters;
+use crate::membership::{Membership, Term};
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
 use crate::time::Time;
@@ -21,7 +22,7 @@ const ROUND_BYTES: usize = 8;
 pub(super) struct GrantHistory {
     listed: ListedRenewals,
     /// The voters when it was noted.
-    voters: Vec<SiteName>,
+    voters: Voters,
     votes: Votes,
 }
 
@@ -33,9 +34,9 @@ struct Votes {
 }
 
 impl GrantHistory {
-    pub(super) fn new(voters: &[SiteName], now: Time) -> Self {
+    pub(super) fn new(voters: &Voters, now: Time) -> Self {
         let (listed, votes) = (ListedRenewals::new(now), Votes::default());
-        GrantHistory { listed, voters: voters.to_vec(), votes }
+        GrantHistory { listed, voters: voters.clone(), votes }
     }
 }
 
@@ -53,7 +54,9 @@ impl Node {
         self.history.listed.on_round(members, keep, self.now);
     }
 
-    /// Forgets everything if others vote now than when it was noted: the argument is about majorities of the same voters.
+    /// Forgets everything if others vote now than when it was noted, as if this site had just been started: the argument is about majorities
+    /// of the same voters. Whoever learns of a change learns it after the leader that made it, and that leader's later rounds need a
+    /// majority of the voters after the change; so what is noted as unknown until now includes every round that did not.
     fn forget_former_voters(&mut self) {
         if self.history.voters != self.voters {
             self.history = GrantHistory::new(&self.voters, self.now);
@@ -120,13 +123,18 @@ impl Node {
     }
 
     /// Returns what this site, which has just been elected, knows of the grants of earlier leaders: from those who voted for it, and from
-    /// itself.
+    /// itself. `None` if that is too few of them, or if who votes is about to change: then it waits for a whole lease.
     pub(super) fn inherited(&mut self, term: Term) -> Option<Inherited> {
         self.forget_former_voters();
         let GrantHistory { listed, voters, votes } = &self.history;
+        let counted = self.membership.as_ref().map(Membership::voters);
+        let is_changing = counted != Some(voters) || voters.is_joint();
         let said = Some(votes).filter(|votes| votes.term == term.0).map(|votes| &votes.by);
         let said: Vec<&(Time, RenewalAges)> = said.into_iter().flat_map(BTreeMap::values).collect();
-        if 2 * (said.len() + 1) <= voters.len() || mutant::is_on(Mutant::ElectionRestartsLeases) {
+        if is_changing
+            || 2 * (said.len() + 1) <= voters.voters.len()
+            || mutant::is_on(Mutant::ElectionRestartsLeases)
+        {
             return None;
         }
         let mut inherited = Inherited::default();

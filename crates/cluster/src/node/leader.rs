@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_protocol::Epoch;
 
+use super::autopilot::Pilot;
 use super::rival::Rival;
 use crate::address::Address;
 use crate::lease::{LeaseGrants, Renewal};
@@ -64,6 +65,8 @@ pub(super) struct Leadership {
     pub(super) exhausted: bool,
     /// The rules that were asked for.
     pub(super) rules: Option<WantedRules>,
+    /// What it knows of members that vote or could.
+    pub(super) pilot: Pilot,
 }
 
 /// The renewals of one member that came without a gap in which it may have been stopped or cut off.
@@ -149,6 +152,7 @@ impl Leadership {
             drained: None,
             exhausted: false,
             rules: None,
+            pilot: Pilot::default(),
         }
     }
 
@@ -335,6 +339,7 @@ impl Leadership {
         self.grants.on_agreed(&view.members, view.terms, is_own, now);
         self.reports.retain(|member, _| view.contains(member));
         self.contacts.retain(|member, _| view.contains(member));
+        self.pilot.on_agreed(view);
         self.first_reports.retain(|(by, of), _| view.contains(by) && view.contains(of));
         self.rivals.retain(|site, _| view.member(site).is_some());
         self.out_of_step.retain(|member, _| view.contains(member));

@@ -20,7 +20,8 @@ impl Node {
         let Some(view) = self.leadership.as_ref().and(self.membership.as_ref()).map(|m| m.view().clone())
         else {
             let leader = self.membership.as_ref().and_then(|membership| membership.leader()).cloned();
-            if from.site != self.me.site {
+            if from.site != self.me.site && !content.is_about_voters() {
+                self.tell_voters(&from.site, out);
                 self.send(from.site, Content::NotLeader { leader }, out);
             }
             return;
@@ -34,7 +35,7 @@ impl Node {
                     leadership.on_renew(from.clone(), renewal, unreachable, now);
                 }
                 if epoch < view.epoch {
-                    self.send(from.site, Content::View(view), out);
+                    self.send_view(from.site, view, out);
                 }
             }
             Content::Join { epoch, reached, address } => {
@@ -52,7 +53,7 @@ impl Node {
                 if let Some(member) = rival {
                     self.refuse_rival(from.incarnation, member, out);
                 } else if epoch < view.epoch {
-                    self.send(from.site, Content::View(view), out);
+                    self.send_view(from.site, view, out);
                 }
             }
             Content::Leave => {
@@ -67,6 +68,8 @@ impl Node {
                     Node::misbehaved(from.site, &error.to_string(), out);
                 }
             }
+            Content::Claim(claim) => leadership.pilot.on_claim(from, claim, &view, now),
+            Content::ChangeVoters(request) => self.on_voter_request(&from.site, request, out),
             Content::Raft(_)
             | Content::Link { .. }
             | Content::Granted { .. }
@@ -79,8 +82,16 @@ impl Node {
             | Content::Pong
             | Content::Ask { .. }
             | Content::Reply { .. }
+            | Content::Voters(_)
+            | Content::VotersChanged { .. }
             | Content::Beat { .. } => unreachable!("only requests to the leader come here"),
         }
+    }
+
+    /// Sends the view that was agreed on, after who votes: a view is taken from voters only.
+    fn send_view(&mut self, site: SiteName, view: View, out: &mut Vec<NodeOutput>) {
+        self.tell_voters(&site, out);
+        self.send(site, Content::View(view), out);
     }
 
     /// Does the work of a leader, if this site leads.
@@ -107,6 +118,7 @@ impl Node {
                 self.reach_out(out);
             }
         }
+        self.steer(out);
         let (now, timing) = (self.now, self.timing());
         // A round that begins too early would be lost, and with it the time until it is started again.
         let hasty = mutant::is_on(Mutant::RoundBeforeFirstCommit);
@@ -177,7 +189,7 @@ impl Node {
             let told = view.members.iter().map(|member| member.site.clone()).chain(left);
             let told: Vec<SiteName> = told.filter(|site| *site != self.me.site).collect();
             for site in told {
-                self.send(site, Content::View(view.clone()), out);
+                self.send_view(site, view.clone(), out);
             }
         }
         self.learn(view, out);

@@ -13,6 +13,7 @@
 //! - N3: an incarnation of this site sends nothing before it is on disk.
 //! - N4: a site that finds itself left out of a view loses everything and begins a new incarnation.
 
+mod autopilot;
 mod change;
 mod clients;
 mod config;
@@ -33,6 +34,7 @@ mod talk;
 mod tests;
 mod trace;
 mod types;
+mod voting;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -43,6 +45,7 @@ use crate::founding::ClusterId;
 use crate::lease::MemberLease;
 use crate::links::{Links, Outgoing};
 use crate::membership::disk::DiskWrite;
+use crate::membership::voters::Voters;
 use crate::membership::{self, Membership};
 use crate::mutant::{self, Mutant};
 use crate::names::{ClusterName, Incarnation, Member, SiteName};
@@ -53,9 +56,10 @@ use crate::rules::{Rules, RulesText};
 use crate::table::{self, LeaseClock, LockTable, Request};
 use crate::time::Time;
 use crate::view::View;
+pub use autopilot::{Claim, VoterRefusal, VoterRequest};
 use change::ViewChange;
 pub use clients::{ClientAnswer, ClientCall};
-pub use config::{Checked, Config, ConfigError, NodeLimits};
+pub use config::{Checked, Config, ConfigError, NodeLimits, Voting};
 use detour::Detours;
 use inheritance::GrantHistory;
 use leader::{LeaderTiming, Leadership};
@@ -65,7 +69,8 @@ pub use packet::{Content, Hearing, LinkPayload, Packet, Route};
 use questions::Questions;
 pub use questions::{Overview, PeerQuestion, PeerReply, QuestionId};
 use registration::VoterRegistration;
-pub use types::{Input, NodeOutput, WriteToken};
+pub use types::{Abilities, Input, NodeOutput, WriteToken};
+use voting::VotersWanted;
 
 /// After this many requests without an answer another site is asked.
 const MAX_UNANSWERED: u32 = 2;
@@ -78,6 +83,8 @@ enum Purpose {
     Raft(membership::RaftToken),
     /// The registration of this voter's disk is written.
     Registered(SiteName),
+    /// This site may act as the voter with this id.
+    Seat(u64),
     /// This incarnation may send.
     Incarnation(Incarnation),
 }
@@ -86,8 +93,14 @@ enum Purpose {
 pub struct Node {
     config: Config,
     cluster: ClusterId,
-    /// The voters. The position of each is its number in Raft.
-    voters: Vec<SiteName>,
+    /// The first voters.
+    founding: Voters,
+    /// Who votes, as far as this site knows.
+    voters: Voters,
+    /// The id under which this disk is, or will be, that of a voter, if it is not the one that the founding gives.
+    seat: Option<u64>,
+    /// Sites whose program does not know changes of voters.
+    old_programs: BTreeSet<SiteName>,
     registration: VoterRegistration,
     first_rules: Rules,
     now: Time,
@@ -118,6 +131,7 @@ pub struct Node {
     /// The members that have answered this site while it asks to join, and when.
     answered_at: BTreeMap<Member, Time>,
     rules_wanted: Option<RulesWanted>,
+    voters_wanted: Option<VotersWanted>,
     questions: Questions,
     /// Questions who holds a lock, oldest first.
     inquiries: VecDeque<LockInquiry>,
@@ -176,8 +190,9 @@ impl Node {
         match input {
             Input::Time => {}
             Input::Packet { from, packet } => self.on_packet(from, packet, out),
-            Input::Connected { site, carries } => {
-                self.detours.on_connected(&site, carries);
+            Input::Connected { site, abilities } => {
+                self.detours.on_connected(&site, abilities.carries);
+                self.on_abilities(&site, abilities);
                 self.post(out, |links, now, post| links.on_connected(&site, now, post));
             }
             Input::Persisted(token) => self.on_persisted(token, out),
@@ -212,7 +227,8 @@ impl Node {
         let leader = Some(self.lead_at).filter(|due| *due > self.now);
         let questions = self.questions.next_due();
         let rules = self.rules_wanted.as_ref().map(|wanted| wanted.until);
-        let others = [self.links.next_due(), self.table.next_due(), questions, leader, rules];
+        let voters = self.voters_wanted.as_ref().map(VotersWanted::until);
+        let others = [self.links.next_due(), self.table.next_due(), questions, leader, rules, voters];
         let others = others.into_iter().flatten();
         lease.chain(others).fold(self.next_tick.min(self.lease.next_renewal()), Time::min)
     }
@@ -262,9 +278,9 @@ impl Node {
         self.membership.as_ref()?.leads()
     }
 
-    /// Returns whether this site votes: it is one of the voters, and its disk is registered with enough others.
+    /// Returns whether this site votes, as far as it knows: it is one of the voters, and this is the voter's disk.
     pub fn has_vote(&self) -> bool {
-        self.membership.is_some()
+        self.membership.as_ref().is_some_and(Membership::votes)
     }
 
     fn lease_clock(&self) -> LeaseClock {
@@ -312,6 +328,7 @@ impl Node {
         self.post(out, Links::on_time);
         self.pass_time_for_questions(out);
         self.give_up_rules_if_due(out);
+        self.give_up_voters_if_due(out);
     }
 
     fn on_persisted(&mut self, token: WriteToken, out: &mut Vec<NodeOutput>) {
@@ -320,6 +337,7 @@ impl Node {
             match purpose {
                 Purpose::Record => {}
                 Purpose::Registered(site) => self.on_written_down(site, out),
+                Purpose::Seat(id) => self.on_seated(id),
                 Purpose::Raft(token) => {
                     self.in_membership(out, |membership, out| membership.on_persisted(token, out));
                 }
@@ -353,6 +371,7 @@ impl Node {
                     self.persist(writes, Purpose::Raft(token), out);
                 }
                 membership::MembershipOutput::Agreed(view) => self.on_agreed(view, out),
+                membership::MembershipOutput::VotersChanged(voters) => self.on_voters_agreed(voters, out),
                 membership::MembershipOutput::Confirmed(round) => self.on_confirmed(round, out),
             }
         }

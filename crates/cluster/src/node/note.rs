@@ -6,6 +6,7 @@ use crate::address::Address;
 use crate::founding::ClusterId;
 use crate::lease::Terms;
 use crate::membership;
+use crate::membership::voters::Voters;
 use crate::names::{Incarnation, Member, SiteName};
 use crate::table::VotersInReach;
 use crate::time::Span;
@@ -80,6 +81,12 @@ pub enum Note {
         /// Voters that have not answered.
         silent: Vec<SiteName>,
     },
+    /// The voters have agreed on who votes.
+    VotersChanged(Voters),
+    /// This disk becomes that of the voter with this id.
+    Seated { id: u64, disk: Incarnation },
+    /// This site does not vote any more under this id.
+    Unseated { id: u64 },
     /// This incarnation is too old to join, and a later one begins: the site's disk was lost and its clock set back, or
     /// its stamps are lower than those of sites that views no longer list.
     TooOld(Member),
@@ -108,6 +115,8 @@ pub enum Note {
     /// A packet of another cluster came, and was ignored: this site or the sender is misconfigured or uses a wrong
     /// address.
     OtherCluster { site: SiteName, cluster: ClusterId },
+    /// A peer sent something that only a voter may send, and does not vote as far as this site knows. It has changed no state.
+    Doubted { site: SiteName, why: String },
     /// A peer sent something that no correct peer sends. It has changed no state.
     Misbehaved { site: SiteName, why: String },
 }

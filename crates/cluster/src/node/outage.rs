@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::packet::Content;
 use super::questions::{PeerQuestion, QuestionId};
 use super::{Departure, Node, NodeOutput, Note, Standing};
+use crate::membership::voters::Voter;
 use crate::names::{LockName, SiteName};
 use crate::report::SiteQueue;
 use crate::table::{MAX_REPLY_TIMEOUT, MIN_REPLY_TIMEOUT, Obstacle, Outage, VotersInReach};
@@ -42,7 +43,7 @@ impl Node {
     /// Forgets sites that neither vote nor take part any more.
     pub(super) fn forget_unheard(&mut self) {
         let (voters, view) = (&self.voters, &self.view);
-        self.heard.0.retain(|site, _| voters.contains(site) || view.member(site).is_some());
+        self.heard.0.retain(|site, _| voters.votes(site) || view.member(site).is_some());
     }
 
     /// Returns how long the replies of other sites may take: as long as a request takes that every member passes on, by
@@ -190,16 +191,29 @@ impl Node {
         self.leavers.retain(|member| view.contains(member));
     }
 
-    /// Returns how many voters this site has heard from lately. A voter that is known to have lost its disk does not vote.
+    /// Returns how many voters this site has heard from lately. A voter that is known to have lost its disk does not vote. While voters
+    /// change, those after the change are counted.
     pub(super) fn voters_in_reach(&self) -> VotersInReach {
         let lately = self.lately();
-        let in_reach = |site: &&SiteName| {
-            **site == self.me.site || self.heard.at(site).is_some_and(|at| self.now.since(at) < lately)
+        let in_reach = |voter: &&Voter| {
+            let site = &voter.site;
+            *site == self.me.site || self.heard.at(site).is_some_and(|at| self.now.since(at) < lately)
         };
-        let in_reach = self.voters.iter().filter(in_reach);
-        let (replaced, voting): (Vec<&SiteName>, Vec<&SiteName>) =
-            in_reach.partition(|site| self.registration.is_replaced(site));
-        VotersInReach { reached: voting.len(), voters: self.voters.len(), replaced: replaced.len() }
+        let in_reach = self.voters.voters.iter().filter(in_reach);
+        let (replaced, voting): (Vec<&Voter>, Vec<&Voter>) =
+            in_reach.partition(|voter| self.is_replaced(voter));
+        VotersInReach { reached: voting.len(), voters: self.voters.voters.len(), replaced: replaced.len() }
+    }
+
+    /// Returns whether the voter is known not to vote because its disk was replaced.
+    fn is_replaced(&self, voter: &Voter) -> bool {
+        let is_first = self.founding.by_id(voter.id).is_some();
+        let acts = self.membership.as_ref().is_some_and(|membership| membership.id() == voter.id);
+        if voter.site == self.me.site && !is_first {
+            !acts
+        } else {
+            is_first && self.registration.is_replaced(&voter.site)
+        }
     }
 
     /// Returns the time in which this site hears from every voter that it can reach. Voters that have no leader ask each
@@ -209,6 +223,6 @@ impl Node {
         if self.votes(&self.me.site) {
             return election;
         }
-        election.max(self.lease.terms().renew_every.times(2 * self.voters.len() as u64))
+        election.max(self.lease.terms().renew_every.times(2 * self.voters.voters.len() as u64))
     }
 }

@@ -9,12 +9,14 @@
 use meshlock_protocol::Epoch;
 use meshlock_protocol::numbered;
 
+use super::autopilot::{Claim, VoterRefusal, VoterRequest};
 use super::questions::{PeerQuestion, PeerReply, QuestionId};
 use crate::address::Address;
 use crate::founding::ClusterId;
 use crate::lease::Renewal;
 use crate::links::Frame;
 use crate::membership::message::RaftMessage;
+use crate::membership::voters::Voters;
 use crate::names::{Incarnation, LockName, Member, SiteName};
 use crate::rules::RulesText;
 use crate::table::{CensusPiece, LockMessage, PermitsOf};
@@ -166,6 +168,14 @@ pub enum Content {
         sent: Time,
         hearing: Hearing,
     },
+    /// From any site that knows it: who votes. Versions 1 to 3 do not have it, nor what follows.
+    Voters(Voters),
+    /// From a member to the leader, beside its request for a renewal: what the leader must know of it before it can vote.
+    Claim(Claim),
+    /// From any member to the leader: change who votes.
+    ChangeVoters(VoterRequest),
+    /// The leader's answer to [`ChangeVoters`](Self::ChangeVoters), when it is done or refused.
+    VotersChanged { request: VoterRequest, refused: Option<VoterRefusal> },
 }
 
 numbered! { Content {
@@ -187,6 +197,10 @@ numbered! { Content {
     15 => Reply { question, reply },
     // 16 and 17 stand before the content of a carried packet (the crate `wire`).
     18 => Beat { sent, hearing },
+    19 => Voters(value),
+    20 => Claim(value),
+    21 => ChangeVoters(value),
+    22 => VotersChanged { request, refused },
 } }
 
 /// A message on a link. Its [`Frame`] says which view it belongs to.
@@ -252,6 +266,24 @@ impl Content {
         matches!(self, Content::Beat { .. })
     }
 
+    /// Returns the message of a voter in the packet, if there is one.
+    pub fn raft_message(&self) -> Option<&RaftMessage> {
+        if let Content::Raft(message) = self { Some(message) } else { None }
+    }
+
+    /// Returns the message of a voter in the packet mutably, if there is one.
+    pub fn raft_message_mut(&mut self) -> Option<&mut RaftMessage> {
+        if let Content::Raft(message) = self { Some(message) } else { None }
+    }
+
+    /// Returns whether only a program can read it that knows changes of voters.
+    pub fn is_about_voters(&self) -> bool {
+        matches!(
+            self,
+            Content::Voters(_) | Content::Claim(_) | Content::ChangeVoters(_) | Content::VotersChanged { .. }
+        ) || self.raft_message().is_some_and(|message| !message.is_for_first_voters())
+    }
+
     /// Returns the name of its kind, for counting.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -278,6 +310,10 @@ impl Content {
             Content::Ask { .. } => "ask",
             Content::Reply { .. } => "reply",
             Content::Beat { .. } => "beat",
+            Content::Voters(_) => "voters",
+            Content::Claim(_) => "claim",
+            Content::ChangeVoters(_) => "change voters",
+            Content::VotersChanged { .. } => "voters changed",
         }
     }
 }

@@ -1,27 +1,45 @@
 //! Voter registration: why a voter that has lost its disk does not vote again.
 //!
 //! A vote, or an acknowledged entry, binds the voter: it is on its disk before anyone else knows of it. A voter whose
-//! disk was lost or replaced does not know what it is bound by, and must not bind itself to anything else. But at the
-//! first start of a cluster every disk is empty, and an empty disk cannot tell that it is not the first. So the other
-//! voters remember it. A disk is told apart from another one of the same site by the first incarnation that wrote to
-//! it, and before its first vote a voter *registers*:
+//! disk was lost or replaced does not know what it is bound by, and must not bind itself to anything else. A disk is told apart from
+//! another one of the same site by the first incarnation that wrote to it. So the rule is: *no id of a voter is used with two disks.*
+//!
+//! **Voters that were admitted later.** The entry that gives an id to a site names the disk, and no entry gives the same id again
+//! (`membership/voters.rs`). The site acts under the id only with that disk, and only after it has written on that disk that it does
+//! (`voting.rs`). A site that has lost its disk has another one, and is another voter: nothing else is needed.
+//!
+//! **First voters** have ids that the founding gives them, without disks. At the first start of a cluster every disk is empty, and an empty
+//! disk cannot tell that it is not the first. So the other first voters remember it. Before its first vote a first voter *registers*:
 //!
 //! ```text
-//!  voter                          every other voter
-//!   ── Register { disk } ──────▶  records that this is the voter's disk, unless it has recorded another one
+//!  voter                          every other first voter
+//!   ── Register { disk } ──────▶  records that this is the voter's disk, unless it has recorded another one, or knows who votes and
+//!                                 the voter is none any more or has another disk
 //!   ◀── Registered { disk } ────  the disk that it has recorded
 //! ```
 //!
-//! A voter votes once enough others have recorded its disk, and never with a disk for which one of them has recorded
-//! another one. In that case it is still a member like a site that does not vote, and answers others that register.
+//! A first voter votes once enough others have recorded its disk, and never with a disk for which one of them has recorded
+//! another one. In that case it is still a member like a site that does not vote, answers others that register, and the leader may
+//! admit it under another id.
 //!
-//! **How many are enough.** Let n sites vote, m = n−1 be the others, and f the largest minority of n: the number of
+//! **How many are enough.** Let the founding name n sites, m = n−1 be the others, and f the largest minority of n: the number of
 //! lost disks that agreement survives. With s = ⌈(m+f)/2⌉ any two sets of s others have at least 2s−m ≥ f in common.
-//! *Why.* Suppose that a voter has voted with one disk and is about to vote with another. Then s others had recorded
-//! the first one, and s others have recorded the second; every site that is in both sets has lost its own disk in
-//! between. Those are f, and the voter itself is one more: more than f disks were lost, and with them the cluster. So
-//! for three voters all three must be up at the very first start, four of five, six of seven; later a majority is
-//! enough, as always.
+//! *Why.* Suppose that a first voter has voted with one disk and is about to vote with another. Then s others had recorded
+//! the first one, and s others have recorded the second. Every site that is in both sets has lost its own disk in
+//! between, and did not know who votes when it recorded the second: it had heard nothing of the cluster since its disk was lost. Those are f,
+//! and the voter itself is one more.
+//! - *As long as the first voters vote*, more than f of them have lost their disks, and with them the cluster.
+//! - *After the voters have changed* that need not be so, because lost disks were replaced one by one. But then a site that has heard from the
+//!   cluster refuses: the change before which a first voter was not bound to a disk yet has bound it (`VoterChange::Settle`; no
+//!   configuration other than the first has a voter without a disk), and voters and members know that. It takes the voter and f others of
+//!   the founding's list that all start with empty disks and reach each other before any of them hears from a member.
+//!
+//! So for three voters all three must be up at the very first start, four of five, six of seven; later a majority is enough, as always. And
+//! this remains with the operator: where all three sites of a founding of three (four of five, six of seven) are given empty
+//! disks at the same time, they look like a first start and found the cluster again, also if it has moved to other sites meanwhile.
+//!
+//! *Why the first start needs nearly all voters.* With fewer, two sets of voters could each have begun without the other, after a disk was
+//! lost: that is the inequality above. It is only the first start: a first voter that never came is replaced like one that is gone.
 //!
 //! If there is only one voter, nobody else can remember its disk: a cluster whose only voter loses its disk starts
 //! from nothing.
@@ -80,6 +98,8 @@ impl VoterRegistration {
         let registrations = disk.registrations.clone().unwrap_or(first);
         let phase = if !voters.contains(site) {
             Phase::Bystander
+        } else if disk.seat.is_some() {
+            Phase::Refused
         } else if registrations.may_vote || enough(voters.len()) == 0 {
             Phase::Votes
         } else {
@@ -101,6 +121,18 @@ impl VoterRegistration {
         if is_other { self.replaced.contains(site) } else { self.phase == Phase::Refused }
     }
 
+    /// Gives up becoming the first voter that the founding names: this disk is another voter's.
+    pub(super) fn give_up(&mut self) {
+        if self.phase != Phase::Bystander {
+            self.phase = Phase::Refused;
+        }
+    }
+
+    /// Returns the disks of other first voters that are recorded here.
+    pub(super) fn known(&self) -> &BTreeMap<SiteName, Incarnation> {
+        &self.registrations.others
+    }
+
     /// Returns what the first start writes to the disk.
     pub(super) fn registrations(&self) -> Registrations {
         self.registrations.clone()
@@ -108,6 +140,43 @@ impl VoterRegistration {
 }
 
 impl Node {
+    /// Returns this site's disk, by the first incarnation that wrote to it.
+    pub(super) fn disk(&self) -> Incarnation {
+        self.registration.registrations.disk
+    }
+
+    /// Returns the disk with which the site is known to vote under the id that the founding gives it, if it is known not to vote with
+    /// `disk` under that id.
+    fn other_disk(&self, site: &SiteName, disk: Incarnation) -> Option<Incarnation> {
+        let first = self.founding.of_site(site)?;
+        match self.voters.by_id(first.id) {
+            Some(voter) => voter.disk.filter(|bound| *bound != disk),
+            // It votes under another id, or not at all: then there is no such disk.
+            None => Some(self.voters.of_site(site).and_then(|voter| voter.disk).unwrap_or_default()),
+        }
+    }
+
+    /// Reacts to news of who votes: this site may not act as a first voter if that one has another disk, and need not try if there is no
+    /// such voter any more.
+    pub(super) fn check_registration(&mut self, out: &mut Vec<NodeOutput>) {
+        let disk = self.disk();
+        let is_open = matches!(self.registration.phase, Phase::Registers(_) | Phase::Votes);
+        let Some(first) = self.founding.of_site(&self.me.site).filter(|_| is_open) else { return };
+        let (id, has_dropped) = (first.id, self.voters.has_dropped(first.id));
+        let Some(known) = self.other_disk(&self.me.site, disk) else { return };
+        if has_dropped && self.registration.phase == Phase::Votes {
+            // Its machine goes on for a while, without asking for votes.
+            return;
+        }
+        self.registration.phase = Phase::Refused;
+        if has_dropped {
+            return out.push(NodeOutput::Note(Note::Unseated { id }));
+        }
+        self.membership.take_if(|membership| membership.id() == id);
+        let by = self.me.site.clone();
+        out.push(NodeOutput::Note(Note::DiskReplaced { by, known, disk }));
+    }
+
     /// Asks those others that have not answered yet to record this site's disk, if that is still needed.
     pub(super) fn register(&mut self, out: &mut Vec<NodeOutput>) {
         let Phase::Registers(known) = &self.registration.phase else { return };
@@ -136,6 +205,10 @@ impl Node {
         }
         if self.registration.writing.contains(&from) {
             return;
+        }
+        if let Some(other) = self.other_disk(&from, disk) {
+            self.registration.replaced.insert(from.clone());
+            return self.send(from, Content::Registered { disk: other }, out);
         }
         if let Some(recorded) = self.registration.registrations.others.get(&from).copied() {
             if recorded == disk {
@@ -190,12 +263,12 @@ impl Node {
         }
     }
 
-    /// Returns this site's voter with the state of its disk, if it votes.
+    /// Returns this site's voter with the state of its disk, if it has one.
     pub(super) fn as_voter(&self, disk: Disk) -> Option<Membership> {
-        let (config, voters) = (&self.config, &self.voters);
-        let place = voters.iter().position(|voter| *voter == self.me.site)?;
+        let config = &self.config;
+        let first = self.founding.of_site(&self.me.site).filter(|_| self.registration.may_vote());
+        let id = self.seat.or(first.map(|voter| voter.id))?;
         let (seed, max_log_entries) = (config.seed ^ self.me.incarnation.number(), config.max_log_entries);
-        let may_vote = self.registration.may_vote();
-        may_vote.then(|| Membership::start(voters.clone(), place, disk, config.pace, max_log_entries, seed))
+        Some(Membership::start(self.founding.clone(), id, disk, config.pace, max_log_entries, seed))
     }
 }

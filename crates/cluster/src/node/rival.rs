@@ -128,7 +128,7 @@ impl Node {
             return self.on_name_used_twice(incarnation, last, out);
         }
         if !self.votes(&from) {
-            return Node::misbehaved(from, "calls an incarnation too old and does not vote", out);
+            return Node::doubt(from, "calls an incarnation too old and does not vote", out);
         }
         if incarnation == self.me.incarnation && !self.view.contains(&self.me) {
             out.push(NodeOutput::Note(Note::TooOld(self.me.clone())));

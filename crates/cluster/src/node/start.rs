@@ -13,6 +13,7 @@ use crate::founding::{Founding, FoundingError};
 use crate::lease::MemberLease;
 use crate::links::{Links, Outgoing};
 use crate::membership::disk::{Disk, DiskWrite};
+use crate::membership::voters::Voters;
 use crate::mutant::{self, Mutant};
 use crate::names::{Incarnation, Member};
 use crate::table::LockTable;
@@ -49,9 +50,14 @@ impl Node {
         let incarnation = first_incarnation(&disk, config.start_stamp);
         let me = Member { site: config.site.clone(), incarnation };
         let registration = VoterRegistration::new(&me.site, &founding.voters, &disk, incarnation);
+        let first = Voters::founding(&founding.voters);
         let mut node = Node {
             cluster: founding.id(),
-            voters: founding.voters.clone(),
+            history: GrantHistory::new(&first, now),
+            voters: first.clone(),
+            founding: first,
+            seat: disk.seat,
+            old_programs: BTreeSet::new(),
             registration,
             now,
             may_send: false,
@@ -70,12 +76,12 @@ impl Node {
             hurry: Hurry::default(),
             answered_at: BTreeMap::new(),
             rules_wanted: None,
+            voters_wanted: None,
             questions: Questions::default(),
             inquiries: VecDeque::new(),
             forgotten_inquiries: 0,
             heard: LastHeard::default(),
             detours: Detours::default(),
-            history: GrantHistory::new(&founding.voters, now),
             noted_rival: None,
             leavers: BTreeSet::new(),
             lease_lost_at: None,
@@ -100,7 +106,7 @@ impl Node {
             node.persist(writes, Purpose::Record, out);
         }
         node.begin_incarnation(out);
-        node.membership = node.as_voter(disk);
+        node.begin_voting(disk, out);
         if let Some(view) = node.membership.as_ref().map(|membership| membership.view().clone()) {
             node.learn(view, out);
         }

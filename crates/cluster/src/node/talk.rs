@@ -27,6 +27,7 @@ impl Node {
         self.unanswered = self.unanswered.saturating_add(1);
         self.on_asked(&leader);
         self.send_rules(&leader, out);
+        self.send_voters_wanted(&leader, out);
         let epoch = self.view.epoch;
         if self.leaving.is_some() {
             if !self.table.holds_anything() {
@@ -48,7 +49,8 @@ impl Node {
             let (leased, drained) = (self.lease.is_valid(self.now), self.table.wants_fresh_view(self.now));
             let renewal = self.lease.renew(leader.clone(), self.now);
             let renew = Content::Renew { renewal, epoch, unreachable, leased, drained };
-            self.send(leader, renew, out);
+            self.send(leader.clone(), renew, out);
+            self.send_claim(leader, out);
         } else {
             let (now, lately) = (self.now, self.config.terms.length);
             self.answered_at.retain(|_, at| now.since(*at) < lately);
@@ -95,8 +97,9 @@ impl Node {
         }
         let known = self.membership.as_ref().and_then(|membership| membership.leader());
         let hinted = self.leader_hint.as_ref().filter(|_| self.unanswered < MAX_UNANSWERED);
-        let next = self.unanswered as usize % self.voters.len();
-        known.or(hinted).or_else(|| self.voters.get(next)).cloned()
+        let voters = self.voters.sites();
+        let next = self.unanswered as usize % voters.len().max(1);
+        known.or(hinted).or_else(|| voters.get(next)).cloned()
     }
 
     pub(super) fn on_packet(&mut self, from: SiteName, packet: Packet, out: &mut Vec<NodeOutput>) {
@@ -125,7 +128,12 @@ impl Node {
                     self.on_frame(from, frame, out);
                 }
             }
-            Content::Renew { .. } | Content::Join { .. } | Content::Leave | Content::SetRules { .. } => {
+            Content::Renew { .. }
+            | Content::Join { .. }
+            | Content::Leave
+            | Content::SetRules { .. }
+            | Content::Claim(_)
+            | Content::ChangeVoters(_) => {
                 if content == Content::Leave && self.view.contains(&from) {
                     self.leavers.insert(from.clone());
                 }
@@ -155,6 +163,10 @@ impl Node {
             Content::Ask { question, ask } => self.on_ask(&from, question, &ask, out),
             Content::Reply { question, reply } => self.on_reply(from.site, question, reply, out),
             Content::Beat { sent, hearing } => self.on_beat(from, None, sent, hearing, out),
+            Content::Voters(voters) => self.on_voters(&from.site, voters, out),
+            Content::VotersChanged { request, refused } => {
+                self.on_voters_answered(&from.site, &request, refused, out);
+            }
             Content::Pong => {
                 self.on_answered(&from.site);
                 self.on_reached(from, out);
@@ -164,7 +176,9 @@ impl Node {
 
     /// Notes that packets pass between this site and another one, both ways.
     pub(super) fn on_reached(&mut self, member: Member, out: &mut Vec<NodeOutput>) {
-        if self.view.contains(&member) || self.config.sites.contains(&member.site) {
+        // The leader need not be a member.
+        let is_known = self.config.sites.contains(&member.site) || self.votes(&member.site);
+        if self.view.contains(&member) || is_known {
             self.answered_at.insert(member, self.now);
         }
         // Whoever asks to join and has reached everyone says so at once, and does not wait until it would ask again.
@@ -186,7 +200,7 @@ impl Node {
     /// Handles a view that the leader says was agreed on.
     fn on_view(&mut self, from: SiteName, view: View, out: &mut Vec<NodeOutput>) {
         if !self.votes(&from) {
-            return Node::misbehaved(from, "a view from a site that does not vote", out);
+            return Node::doubt(from, "a view from a site that does not vote", out);
         }
         if let Err(error) = Rules::new(view.rules.clone()) {
             return Node::misbehaved(from, &error.to_string(), out);
@@ -201,7 +215,7 @@ impl Node {
 
     /// Returns whether the site is one of the voters, which can lead.
     pub(super) fn votes(&self, site: &SiteName) -> bool {
-        self.voters.contains(site)
+        self.voters.votes(site)
     }
 
     /// Returns the leader, as far as this site knows.
@@ -222,7 +236,7 @@ impl Node {
     /// once; but only once until the next renewal is due, because two sites may each assume that the other one leads.
     fn on_hint(&mut self, from: SiteName, leader: Option<SiteName>, out: &mut Vec<NodeOutput>) {
         if !self.votes(&from) || leader.as_ref().is_some_and(|leader| !self.votes(leader)) {
-            return Node::misbehaved(from, "a hint from or to a site that does not vote", out);
+            return Node::doubt(from, "a hint from or to a site that does not vote", out);
         }
         self.detours.on_answered(&from);
         self.hurry.too_early |= self.asked.as_ref() == Some(&from);
@@ -240,6 +254,7 @@ impl Node {
 
     pub(super) fn on_raft(&mut self, from: Member, mut message: RaftMessage, out: &mut Vec<NodeOutput>) {
         self.take_annotation(&from.site, &mut message);
+        self.begin_seat_if_named(&message, out);
         let mut refused = None;
         self.in_membership(out, |membership, out| {
             refused = membership.on_message(&from.site, message, out).err();
@@ -256,6 +271,9 @@ impl Node {
     pub(super) fn send(&mut self, to: SiteName, content: Content, out: &mut Vec<NodeOutput>) {
         if to == self.me.site {
             return self.on_content(self.me.clone(), content, out);
+        }
+        if self.old_programs.contains(&to) && content.is_about_voters() {
+            return;
         }
         if let Some(via) = self.detours.via(&to) {
             return self.send_carried(via.clone(), to, content, out);

@@ -194,6 +194,7 @@ fn a_voter_that_knows_its_leader_asks_nobody_else() {
         reject: false,
         reject_hint: 0,
         context: Vec::new(),
+        ends: None,
     };
     let mut asked = Vec::new();
     for _ in 0..100 {
@@ -230,9 +231,7 @@ fn a_view_is_taken_from_voters_only() {
         lone.receive_from(from, Content::View(view.clone()));
         assert_eq!(lone.node.view().epoch.number(), epoch, "from {from}");
     }
-    assert!(
-        lone.notes.iter().any(|note| matches!(note, Note::Misbehaved { why, .. } if why.contains("vote")))
-    );
+    assert!(lone.notes.iter().any(|note| matches!(note, Note::Doubted { why, .. } if why.contains("vote"))));
 }
 
 #[test]
@@ -305,7 +304,7 @@ fn a_view_whose_rules_cannot_be_followed_stays_closed_and_is_reported() {
         let view =
             View { epoch: Epoch::new(1).unwrap(), members: vec![me.clone()], rules, ..View::default() };
         let mut disk = Disk::default();
-        disk.apply(&DiskWrite::Install(Saved { index: 5, term: 1, view }));
+        disk.apply(&DiskWrite::Install(Saved { index: 5, term: 1, view, voters: None }));
         disk.apply(&DiskWrite::Ballot(Ballot { term: 1, vote: 0, commit: 5 }));
         let mut lone = Lone::start(&["a"], disk);
         lone.acquire(1, "jobs");

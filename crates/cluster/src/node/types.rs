@@ -10,6 +10,20 @@ use crate::names::SiteName;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WriteToken(pub u64);
 
+/// What the program of another site knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abilities {
+    /// Packets that are carried by a third site.
+    pub carries: bool,
+    /// Changes of voters.
+    pub changes_voters: bool,
+}
+
+impl Abilities {
+    /// The abilities of this program.
+    pub const ALL: Abilities = Abilities { carries: true, changes_voters: true };
+}
+
 /// An input of a node.
 #[derive(Clone, Debug)]
 pub enum Input {
@@ -18,11 +32,7 @@ pub enum Input {
     /// A packet has come from this site; the connection vouches for the name.
     Packet { from: SiteName, packet: Packet },
     /// There is a new connection to this site.
-    Connected {
-        site: SiteName,
-        /// Whether its program knows packets that are carried by another site.
-        carries: bool,
-    },
+    Connected { site: SiteName, abilities: Abilities },
     /// The disk has this batch and all before it.
     Persisted(WriteToken),
     /// A client calls.

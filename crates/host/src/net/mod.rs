@@ -25,7 +25,7 @@ use greet::{GREET_WITHIN, GreetError, Greeted, greet, welcome};
 pub use introduction::{IntroduceError, learn_of_cluster};
 use meshlock_cluster::names::{Incarnation, SiteName};
 use meshlock_cluster::node::Packet;
-use meshlock_wire::sites::{CARRIES_FOR_OTHERS, Hello, Introduction, Versions};
+use meshlock_wire::sites::{Hello, Introduction, Versions};
 pub(super) use peer::PeerConnection;
 pub use peer::Traffic;
 use peer::{Adoption, Current};
@@ -53,8 +53,8 @@ pub struct ListenError {
 /// Receives what comes over the network.
 pub(super) trait PacketHandler: Send + Sync + 'static {
     fn on_packets(self: &Arc<Self>, from: &SiteName, packets: Vec<Packet>);
-    /// Reacts to a new connection. `carries` says whether the site's program knows packets that a third one carries.
-    fn on_connected(self: &Arc<Self>, site: &SiteName, carries: bool);
+    /// Reacts to a new connection, on which this version of the protocol is spoken.
+    fn on_connected(self: &Arc<Self>, site: &SiteName, version: u16);
     /// Returns whether the site is a member of the installed view.
     fn is_member(&self, site: &SiteName) -> bool;
     fn introduce(&self) -> Introduction;
@@ -278,7 +278,7 @@ impl Net {
         match peer.adopt(current.clone()) {
             Adoption::Closed => {}
             Adoption::Adopted => {
-                handler.on_connected(&peer.site, version >= CARRIES_FOR_OTHERS);
+                handler.on_connected(&peer.site, version);
                 self.tasks.spawn(talk(peer, current, rest, handler.clone()));
             }
             Adoption::Contested => {
@@ -298,7 +298,7 @@ async fn contend<H: PacketHandler>(
     let received = contest::decide(&peer, &current, rest, &handler).await;
     peer.settle(received.as_ref().map(|_| current.clone()));
     if let Some(received) = received {
-        handler.on_connected(&peer.site, current.version >= CARRIES_FOR_OTHERS);
+        handler.on_connected(&peer.site, current.version);
         talk(peer, current, received, handler).await;
     }
 }

@@ -8,12 +8,19 @@ use serde::de::DeserializeOwned;
 use super::error::StoreError;
 use meshlock_cluster::founding::Founding;
 use meshlock_cluster::membership::disk::{Ballot, Disk, DiskWrite, LogEntry, Registrations, Saved};
+use meshlock_cluster::membership::voters::{VoterChange, Voters};
 use meshlock_cluster::names::{Incarnation, SiteName};
 use meshlock_wire::disk as record;
 use meshlock_wire::disk::RecordError;
 
-/// The format version of the tables below. It rises with every change that an older program would misread.
-pub(super) const FORMAT: u8 = 1;
+/// The newest format version of the tables below. It rises with every change that an older program would misread.
+///
+/// A file has format 1 until the voters change: then it gets [`VOTERS`], [`SEAT`] or [`KNOWN`], or changes of voters in its log. A program that knows
+/// only format 1 would go on counting the first voters, and refuses the file.
+pub(super) const FORMAT: u8 = 2;
+
+/// The format of a new file.
+const FIRST_FORMAT: u8 = 1;
 
 /// The format as one byte, and the site's name as text. Every format has this table.
 const IDENTITY: TableDefinition<&str, &[u8]> = TableDefinition::new("meshlock identity");
@@ -28,13 +35,19 @@ const REGISTRATIONS: &str = "pledges";
 const INCARNATION: &str = "incarnation";
 const BALLOT: &str = "ballot";
 const SAVED: &str = "saved";
+/// Who votes by the saved state, if not the first voters. From format 2 on.
+const VOTERS: &str = "voters";
+/// The id of the voter whose disk this is, if not the one that the founding gives. From format 2 on.
+const SEAT: &str = "seat";
+/// Who votes, as another site has said. From format 2 on.
+const KNOWN: &str = "known voters";
 
 /// The first transaction of a new file.
 pub(super) fn found(database: &Database, site: &SiteName) -> Result<(), redb::Error> {
     let transaction = begin(database)?;
     {
         let mut identity = transaction.open_table(IDENTITY)?;
-        identity.insert("format", [FORMAT].as_slice())?;
+        identity.insert("format", [FIRST_FORMAT].as_slice())?;
         identity.insert("site", site.as_str().as_bytes())?;
         transaction.open_table(STATE)?;
         transaction.open_table(LOG)?;
@@ -66,10 +79,25 @@ fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::
         DiskWrite::Registrations(registrations) => {
             put(transaction, REGISTRATIONS, &record::encode(registrations))
         }
+        DiskWrite::Seat(id) => {
+            raise_format(transaction)?;
+            transaction.open_table(LOG)?.retain(|_, _| false)?;
+            for key in [BALLOT, SAVED, VOTERS] {
+                transaction.open_table(STATE)?.remove(key)?;
+            }
+            put(transaction, SEAT, &record::encode(id))
+        }
+        DiskWrite::Known(voters) => {
+            raise_format(transaction)?;
+            put(transaction, KNOWN, &record::encode(voters))
+        }
         DiskWrite::Incarnation(incarnation) => put(transaction, INCARNATION, &record::encode(incarnation)),
         DiskWrite::Ballot(ballot) => put(transaction, BALLOT, &record::encode(ballot)),
         DiskWrite::Append(entries) => {
             let Some(first) = entries.first() else { return Ok(()) };
+            if entries.iter().any(|entry| VoterChange::is_change(&entry.data)) {
+                raise_format(transaction)?;
+            }
             let mut log = transaction.open_table(LOG)?;
             log.retain_in(first.index.., |_, _| false)?;
             for entry in entries {
@@ -79,13 +107,33 @@ fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::
         }
         DiskWrite::Compact(saved) => {
             transaction.open_table(LOG)?.retain_in(..=saved.index, |_, _| false)?;
-            put(transaction, SAVED, &record::encode(saved))
+            put_saved(transaction, saved)
         }
         DiskWrite::Install(saved) => {
             transaction.open_table(LOG)?.retain(|_, _| false)?;
-            put(transaction, SAVED, &record::encode(saved))
+            put_saved(transaction, saved)
         }
     }
+}
+
+fn put_saved(transaction: &WriteTransaction, saved: &Saved) -> Result<(), redb::Error> {
+    put(transaction, SAVED, &record::encode(saved))?;
+    match &saved.voters {
+        Some(voters) => {
+            raise_format(transaction)?;
+            put(transaction, VOTERS, &record::encode(voters))
+        }
+        None => {
+            transaction.open_table(STATE)?.remove(VOTERS)?;
+            Ok(())
+        }
+    }
+}
+
+/// Makes the file one that older programs refuse.
+fn raise_format(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    transaction.open_table(IDENTITY)?.insert("format", [FORMAT].as_slice())?;
+    Ok(())
 }
 
 fn put(transaction: &WriteTransaction, key: &str, record: &[u8]) -> Result<(), redb::Error> {
@@ -110,7 +158,7 @@ impl<'a> StoreReader<'a> {
     pub(super) fn check_identity(&self, site: &SiteName) -> Result<(), StoreError> {
         let format = self.value(IDENTITY, "format").map_err(broken(self.file))?;
         match format.as_deref() {
-            Some([FORMAT]) => {}
+            Some([FIRST_FORMAT..=FORMAT]) => {}
             Some(&[found]) if found > FORMAT => return Err(self.newer(found, FORMAT)),
             Some(_) | None => return Err(self.damaged("its format is not a number".to_owned())),
         }
@@ -135,7 +183,17 @@ impl<'a> StoreReader<'a> {
         if let Some(incarnation) = self.record::<Incarnation>(INCARNATION)? {
             disk.apply(&DiskWrite::Incarnation(incarnation));
         }
-        let saved = self.record::<Saved>(SAVED)?.unwrap_or_default();
+        if let Some(id) = self.record::<u64>(SEAT)? {
+            disk.apply(&DiskWrite::Seat(id));
+        }
+        if let Some(voters) = self.record::<Voters>(KNOWN)? {
+            disk.apply(&DiskWrite::Known(voters));
+        }
+        let mut saved = self.record::<Saved>(SAVED)?.unwrap_or_default();
+        saved.voters = self.record::<Voters>(VOTERS)?;
+        if saved.voters.as_ref().is_some_and(|voters| !voters.is_well_formed()) {
+            return Err(self.damaged("its voters cannot be".to_owned()));
+        }
         let entries = self.entries(saved.index)?;
         let ballot = self.record::<Ballot>(BALLOT)?.unwrap_or_default();
         let last = saved.index + entries.len() as u64;

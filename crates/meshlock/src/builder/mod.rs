@@ -18,7 +18,7 @@ use meshlock_host::gate::{Audit as AuditLog, Gate};
 use meshlock_host::{Engine, NodeSetup, listen};
 use meshlock_tls::Security;
 
-use crate::config::{AccessRule, AccessToken, Lease, Limits, Rule};
+use crate::config::{AccessRule, AccessToken, Lease, Limits, Rule, Voters};
 use crate::error::StartError;
 use crate::join;
 use crate::node::Node;
@@ -70,6 +70,8 @@ pub struct NodeBuilder {
     try_within: Option<Duration>,
     max_locks: Option<usize>,
     busy_poll: Option<bool>,
+    voters: Voters,
+    replace_voter_after: Option<Duration>,
     lease: Lease,
     default_rule: Option<Rule>,
     rules: Vec<(String, Rule)>,

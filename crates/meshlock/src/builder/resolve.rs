@@ -86,6 +86,11 @@ impl NodeBuilder {
         }
         config.table_config.try_within = self.try_within.map(span);
         config.table_config.max_locks = self.max_locks.unwrap_or(config.table_config.max_locks);
+        if self.replace_voter_after.is_some_and(|away| span(away) < config.terms.length.times(2)) {
+            let why = "a voter that restarts is away for a while: give at least twice the length of a lease";
+            return Err(StartError::setting("replace_voter_after", why));
+        }
+        config.voting = self.voters.voting(self.replace_voter_after);
         self.limits.check()?;
         self.audit.check()?;
         let session_ttl = self.session_ttl.map_or(SESSION_TTL, span);

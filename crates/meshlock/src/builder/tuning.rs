@@ -1,8 +1,9 @@
-//! The settings that trade one kind of speed for another.
+//! The settings of what a site does by itself: whom it serves first, how it waits, and who votes.
 
 use std::time::Duration;
 
 use super::NodeBuilder;
+use crate::config::Voters;
 
 impl NodeBuilder {
     /// Sets how often in a row a lock is handed on among clients of this site while clients of other sites wait for it. With 16, the default,
@@ -47,6 +48,26 @@ impl NodeBuilder {
     /// ```
     pub fn busy_poll(mut self, polls: bool) -> Self {
         self.busy_poll = Some(polls);
+        self
+    }
+
+    /// Sets who changes the voters; the same at all sites. Default: nobody.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().voters(meshlock::config::Voters::Auto);
+    /// ```
+    pub fn voters(mut self, voters: Voters) -> Self {
+        self.voters = voters;
+        self
+    }
+
+    /// Sets for how long a voter must be gone before a member takes its place, with [`Voters::Auto`]. Default: 10 minutes.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().replace_voter_after(std::time::Duration::from_secs(3600));
+    /// ```
+    pub fn replace_voter_after(mut self, away: Duration) -> Self {
+        self.replace_voter_after = Some(away);
         self
     }
 }

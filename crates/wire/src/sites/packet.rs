@@ -1,21 +1,25 @@
 //! Encoding of a packet between sites.
 //!
-//! There are three versions. In version 2 the number of the [cause](meshlock_cluster::cause) for which a lock's message was sent may
+//! There are four versions. In version 2 the number of the [cause](meshlock_cluster::cause) for which a lock's message was sent may
 //! follow that message; in version 1 nothing follows. In version 3 the number of permits of each holding follows a piece of a census,
 //! there are messages about permits and beats, and a packet may be carried by a third site: then [`CARRIED_TO`] or [`CARRIED_FROM`]
-//! and a site's name stand before the content, where the number of its kind is otherwise. A reader of one version also reads those
+//! and a site's name stand before the content, where the number of its kind is otherwise. In version 4 the voters between which a message
+//! of a voter goes, and who votes by the state in it, follow that message if they are not the first voters; and there are messages
+//! about changes of voters. A reader of one version also reads those
 //! before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
 //! than the rule's as if they were too many ([`Holdings::for_older`](meshlock_cluster::table::Holdings::for_older)).
 
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::founding::ClusterId;
+use meshlock_cluster::membership::message::Ends;
+use meshlock_cluster::membership::voters::Voters;
 use meshlock_cluster::names::{Incarnation, SiteName};
 use meshlock_cluster::node::{Content, Packet, Route};
 #[cfg(any(test, feature = "fuzz"))]
 use meshlock_protocol::{Epoch, FenceClock};
 
 /// The lowest and the highest version of the format between sites that this program speaks.
-pub const VERSIONS: (u16, u16) = (1, 3);
+pub const VERSIONS: (u16, u16) = (1, 4);
 
 /// The first version that carries causes.
 const CARRIES_CAUSES: u16 = 2;
@@ -25,6 +29,9 @@ pub const CARRIES_PERMITS: u16 = 3;
 
 /// The first version in which a packet may be carried by a third site, and that has beats.
 pub const CARRIES_FOR_OTHERS: u16 = 3;
+
+/// The first version that has changes of voters.
+pub const CHANGES_VOTERS: u16 = 4;
 
 /// Stands before the name of the site to which a packet is to be carried. No kind of content has this number.
 const CARRIED_TO: u8 = 16;
@@ -50,6 +57,9 @@ pub enum PacketError {
     /// The bytes after a piece of a census are not one number of permits for each holding.
     #[error("the bytes after the census are not its numbers of permits")]
     Permits,
+    /// The bytes after a voter's message are not voters, or belong to another message.
+    #[error("the bytes after a voter's message do not say which voters it is about")]
+    Voters,
     /// The version that is spoken with the receiver does not have this message.
     #[error("version {version} does not have this kind of packet")]
     NotInVersion { version: u16 },
@@ -70,6 +80,12 @@ pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
     if let Some(piece) = numbered {
         let numbers: Vec<u32> = piece.holdings.iter().map(|holding| holding.permits.unwrap_or(1)).collect();
         return postcard::to_extend(&numbers, bytes).expect("numbers are plain data");
+    }
+    if let Some(message) = packet.content.raft_message().filter(|_| version >= CHANGES_VOTERS)
+        && (message.ends.is_some() || message.voters().is_some())
+    {
+        let beside = (message.ends, message.voters());
+        return postcard::to_extend(&beside, bytes).expect("voters are plain data");
     }
     match packet.content.lock_message().and_then(|message| message.cause) {
         Some(cause) if version >= CARRIES_CAUSES => {
@@ -123,6 +139,7 @@ fn take_route(bytes: &[u8]) -> Result<(ClusterId, Incarnation, Route, &[u8]), Pa
 pub(super) fn check_version(packet: &Packet, version: u16) -> Result<(), PacketError> {
     let needs_carriers = packet.route != Route::Direct || packet.content.is_beat();
     let is_known = (version >= CARRIES_PERMITS || !packet.content.is_about_permits())
+        && (version >= CHANGES_VOTERS || !packet.content.is_about_voters())
         && (version >= CARRIES_FOR_OTHERS || !needs_carriers);
     if is_known { Ok(()) } else { Err(PacketError::NotInVersion { version }) }
 }
@@ -158,6 +175,19 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
         }
         piece.holdings.set_permits(numbers.into_iter().map(Some));
         (piece.has_permits, rest) = (true, behind);
+    }
+    if version >= CHANGES_VOTERS
+        && !rest.is_empty()
+        && let Some(message) = packet.content.raft_message_mut()
+    {
+        let (beside, behind): ((Option<Ends>, Option<Voters>), _) = postcard::take_from_bytes(rest)?;
+        let is_empty = beside == (None, None);
+        let has_state = message.snapshot.is_some() || beside.1.is_none();
+        if is_empty || !has_state {
+            return Err(PacketError::Voters);
+        }
+        message.set_beside(beside.0, beside.1);
+        rest = behind;
     }
     check_version(&packet, version)?;
     if !rest.is_empty() {
@@ -198,6 +228,36 @@ pub(crate) fn permit_packets() -> [Packet; 2] {
     let message =
         PermitMessage::Reserved { in_use: Some(3), stamp: FenceClock::new(Epoch::default()).stamp() };
     [LinkPayload::Census(piece), LinkPayload::Permits(PermitsOf { lock: lock(), message })].map(link_packet)
+}
+
+/// Returns packets about changes of voters, for tests and fuzzers.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn voter_packets() -> [Packet; 2] {
+    use meshlock_cluster::founding::Founding;
+    use meshlock_cluster::membership::disk::Saved;
+    use meshlock_cluster::membership::message::{RaftKind, RaftMessage};
+    use meshlock_cluster::view::View;
+
+    let sites = ["a", "b"].map(|name| name.parse().expect("a name"));
+    let voters = Voters { changed_at: 5, ..Voters::founding(&sites) };
+    let saved = Saved { index: 7, term: 3, view: View::default(), voters: Some(voters.clone()) };
+    let message = RaftMessage {
+        kind: RaftKind::Snapshot,
+        term: 3,
+        log_term: 0,
+        index: 0,
+        entries: Vec::new(),
+        commit: 0,
+        commit_term: 0,
+        snapshot: Some(Box::new(saved)),
+        reject: false,
+        reject_hint: 0,
+        context: Vec::new(),
+        ends: Some(Ends { from: 1, to: 4, disk: Some(Incarnation::new(9)) }),
+    };
+    let cluster = Founding::new("x".parse().expect("a name"), &[]).id();
+    [Content::Raft(message), Content::Voters(voters)]
+        .map(|content| Packet::direct(cluster, Incarnation::new(3), content))
 }
 
 /// Returns a packet with this message on a link.
@@ -255,6 +315,25 @@ mod tests {
         assert_eq!(decode_packet(&more, 2), Err(PacketError::Trailing { bytes: 1 }));
         let endless = [&bytes[..bytes.len() - 1], &[0xff; 11]].concat();
         assert!(matches!(decode_packet(&endless, 2), Err(PacketError::Malformed(_))));
+    }
+
+    #[test]
+    fn version_four_says_which_voters_a_message_is_about_and_version_three_cannot() {
+        for packet in voter_packets() {
+            let mut bytes = encode_packet(&packet, 4);
+            assert_eq!(decode_packet(&bytes, 4), Ok(packet.clone()));
+            assert!(decode_packet(&bytes, 3).is_err());
+            assert_eq!(check_version(&packet, 3), Err(PacketError::NotInVersion { version: 3 }));
+            bytes.push(0);
+            assert_eq!(decode_packet(&bytes, 4), Err(PacketError::Trailing { bytes: 1 }));
+        }
+        let [mut first, _] = voter_packets();
+        let message = first.content.raft_message_mut().unwrap();
+        message.set_beside(None, None);
+        // What first voters say to each other has the same bytes in all versions.
+        assert_eq!(encode_packet(&first, 4), encode_packet(&first, 3));
+        let nothing = [encode_packet(&first, 4), vec![0, 0]].concat();
+        assert_eq!(decode_packet(&nothing, 4), Err(PacketError::Voters));
     }
 
     fn census(numbers: &[Option<u32>], has_permits: bool) -> Packet {

@@ -3,14 +3,15 @@
 use std::fmt::Debug;
 
 use meshlock_cluster::membership::disk::{self, Ballot, DiskWrite, LogEntry, Registrations, Saved};
+use meshlock_cluster::membership::voters::VoterChange;
 use meshlock_cluster::names::Incarnation;
 use meshlock_cluster::view::View;
 use meshlock_wire::disk::{decode, encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::samples::{epoch, founding, site, view, view_of_different_permits};
-use super::{DISK_ADVICE, Sample, compare};
+use super::samples::{epoch, founding, site, view, view_of_different_permits, voters};
+use super::{DISK_ADVICE, Sample, compare, covers, label};
 
 fn record<T: Serialize + DeserializeOwned + Clone + PartialEq + Debug + 'static>(
     name: &str,
@@ -24,6 +25,8 @@ fn records(write: &DiskWrite) -> Vec<Sample> {
     match write {
         DiskWrite::Founding(founding) => vec![record("founding", founding)],
         DiskWrite::Registrations(registrations) => vec![record("registrations", registrations)],
+        DiskWrite::Seat(id) => vec![record("seat", id)],
+        DiskWrite::Known(voters) => vec![record("known voters", voters)],
         DiskWrite::Incarnation(incarnation) => vec![record("incarnation", incarnation)],
         DiskWrite::Ballot(ballot) => vec![record("ballot", ballot)],
         DiskWrite::Append(entries) => entries.iter().map(|entry| record("log entry", entry)).collect(),
@@ -45,13 +48,40 @@ fn entry_of_a_view() -> Sample {
     Sample::new("log entry of a view", encode(&entry), entry, read)
 }
 
+/// Entries that change the voters, one of each kind.
+fn entries_of_changes() -> Vec<Sample> {
+    let disk = Incarnation::new(300);
+    let changes = [
+        VoterChange::Settle { id: 1, disk },
+        VoterChange::Admit { site: site("d"), disk, replaced: Some(2), wanted: 1 },
+        VoterChange::Dismiss { id: 4 },
+        VoterChange::Enter { remove: Some(2), on_request: true },
+        VoterChange::Leave,
+    ];
+    let names: Vec<String> = changes.iter().map(|change| label("VoterChange", change)).collect();
+    covers::<VoterChange>("VoterChange", names.iter().map(String::as_str));
+    let sample = |change: VoterChange| {
+        let entry = LogEntry { index: 6, term: 3, data: change.encode() };
+        let name = format!("log entry of {}", label("VoterChange", &change));
+        let read = move |bytes: &[u8]| {
+            let entry: LogEntry = decode(bytes).map_err(|error| format!("{error:?}"))?;
+            let read = VoterChange::read(&entry.data);
+            if read.as_ref() == Some(&change) { Ok(entry) } else { Err(format!("it is read as {read:?}")) }
+        };
+        Sample::new(name, encode(&entry), entry, read)
+    };
+    changes.map(sample).into_iter().collect()
+}
+
 #[test]
 fn every_record_on_disk_has_its_bytes() {
-    let saved = Saved { index: 4, term: 2, view: view() };
+    let saved = Saved { index: 4, term: 2, view: view(), voters: None };
     let others = [(site("b"), Incarnation::new(9))].into_iter().collect();
     let writes = [
         DiskWrite::Founding(founding()),
         DiskWrite::Registrations(Registrations { disk: Incarnation::new(7), may_vote: true, others }),
+        DiskWrite::Seat(300),
+        DiskWrite::Known(voters()),
         DiskWrite::Incarnation(Incarnation::new(300)),
         DiskWrite::Ballot(Ballot { term: 3, vote: 1, commit: 4 }),
         DiskWrite::Append(vec![LogEntry { index: 5, term: 3, data: vec![1, 2] }]),
@@ -59,8 +89,10 @@ fn every_record_on_disk_has_its_bytes() {
         DiskWrite::Install(saved),
     ];
     let mut samples: Vec<Sample> = writes.iter().flat_map(records).collect();
-    let saved = Saved { index: 4, term: 2, view: view_of_different_permits() };
+    let saved = Saved { index: 4, term: 2, view: view_of_different_permits(), voters: None };
     samples.push(record("saved state with permits for one site", &saved));
     samples.push(entry_of_a_view());
+    samples.push(record("voters of a saved state", &voters()));
+    samples.extend(entries_of_changes());
     compare("disk.txt", DISK_ADVICE, &samples);
 }

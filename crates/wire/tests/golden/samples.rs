@@ -2,6 +2,7 @@
 
 use meshlock_cluster::founding::{ClusterId, Founding};
 use meshlock_cluster::lease::Terms;
+use meshlock_cluster::membership::voters::{Voter, Voters};
 use meshlock_cluster::names::{Incarnation, Member, SiteName};
 use meshlock_cluster::node::{CutOff, LockQueue, SiteLocks, SiteQueue, Standing};
 use meshlock_cluster::rules::{Clause, RulesText};
@@ -121,4 +122,20 @@ pub(crate) fn site_locks() -> SiteLocks {
 
 pub(crate) fn cut_off() -> CutOff {
     CutOff { site: site("a"), label: None, fence: fence() }
+}
+
+/// Voters in the middle of a change.
+pub(crate) fn voters() -> Voters {
+    let voter =
+        |id: u64, name: &str, disk: u64| Voter { id, site: site(name), disk: Some(Incarnation::new(disk)) };
+    Voters {
+        changed_at: 300,
+        voters: vec![voter(1, "a", 7), voter(4, "d", 9)],
+        outgoing: vec![voter(1, "a", 7), Voter { id: 2, site: site("b"), disk: None }],
+        learners: vec![voter(5, "e", 10)],
+        wanted: 2,
+        replaced: Some(1),
+        resting: vec![site("b")],
+        next_id: 6,
+    }
 }

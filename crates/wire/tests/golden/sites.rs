@@ -4,10 +4,12 @@ use meshlock_cluster::cause::Cause;
 use meshlock_cluster::lease::Renewal;
 use meshlock_cluster::links::Frame;
 use meshlock_cluster::membership::disk::{LogEntry, Saved};
-use meshlock_cluster::membership::message::{RaftKind, RaftMessage};
+use meshlock_cluster::membership::message::{Ends, RaftKind, RaftMessage};
+use meshlock_cluster::membership::voters::VoterChange;
 use meshlock_cluster::names::Incarnation;
 use meshlock_cluster::node::{
-    Content, Hearing, LinkPayload, Packet, PeerQuestion, PeerReply, QuestionId, Route, Standing,
+    Claim, Content, Hearing, LinkPayload, Packet, PeerQuestion, PeerReply, QuestionId, Route, Standing,
+    VoterRefusal, VoterRequest,
 };
 use meshlock_cluster::table::{
     CensusPiece, Holding, Holdings, LockMessage, Machinery, PermitMessage, PermitsOf,
@@ -23,7 +25,7 @@ use meshlock_wire::sites::{
 
 use super::samples::{
     cluster, epoch, holder, member, rules, rules_of_different_permits, running, site, site_locks, site_queue,
-    view, view_of_different_permits,
+    view, view_of_different_permits, voters,
 };
 use super::{MESSAGE_ADVICE, Sample, compare, covers, label};
 
@@ -69,7 +71,8 @@ fn lock_message_of_different_numbers() -> LinkPayload {
 }
 
 fn raft(kind: RaftKind) -> Content {
-    let snapshot = (kind == RaftKind::Snapshot).then(|| Box::new(Saved { index: 4, term: 2, view: view() }));
+    let snapshot = (kind == RaftKind::Snapshot)
+        .then(|| Box::new(Saved { index: 4, term: 2, view: view(), voters: None }));
     let entries = if kind == RaftKind::Append {
         vec![LogEntry { index: 5, term: 3, data: vec![1, 2] }]
     } else {
@@ -87,6 +90,7 @@ fn raft(kind: RaftKind) -> Content {
         reject: false,
         reject_hint: 1,
         context: vec![9],
+        ends: None,
     })
 }
 
@@ -100,11 +104,52 @@ fn raft_of_different_numbers() -> Content {
         entries: vec![LogEntry { index: 21, term: 7, data: vec![1, 2] }],
         commit: 19,
         commit_term: 6,
-        snapshot: Some(Box::new(Saved { index: 18, term: 5, view: view_of_different_permits() })),
+        snapshot: Some(Box::new(Saved {
+            index: 18,
+            term: 5,
+            view: view_of_different_permits(),
+            voters: None,
+        })),
         reject: true,
         reject_hint: 17,
         context: vec![4],
+        ends: None,
     })
+}
+
+/// A message of voters that the founding does not name.
+fn raft_of_later_voters() -> Content {
+    let Content::Raft(mut message) = raft(RaftKind::Snapshot) else { unreachable!("a voter's message") };
+    let change = VoterChange::Settle { id: 1, disk: Incarnation::new(9) };
+    message.entries = vec![LogEntry { index: 5, term: 3, data: change.encode() }];
+    message.set_beside(Some(Ends { from: 5, to: 4, disk: Some(Incarnation::new(300)) }), Some(voters()));
+    Content::Raft(message)
+}
+
+/// What operators ask for, and the leader's answers.
+fn voter_requests() -> Vec<Named> {
+    let requests = [
+        VoterRequest::Promote(site("b")),
+        VoterRequest::Demote(site("b")),
+        VoterRequest::Replace { old: site("b"), new: site("c") },
+    ];
+    let refusals = [
+        VoterRefusal::NotMember(site("b")),
+        VoterRefusal::NotVoter(site("b")),
+        VoterRefusal::Votes(site("b")),
+        VoterRefusal::Busy,
+        VoterRefusal::OlderVersion(vec![site("b")]),
+        VoterRefusal::NoMajority,
+        VoterRefusal::TooMany,
+        VoterRefusal::LastVoter(site("b")),
+        VoterRefusal::DiskUnknown(site("b")),
+    ];
+    let requests = requests.map(|request| (label("VoterRequest", &request), Content::ChangeVoters(request)));
+    let refusals = refusals.map(|refused| {
+        let (name, request) = (label("VoterRefusal", &refused), VoterRequest::Demote(site("b")));
+        (name, Content::VotersChanged { request, refused: Some(refused) })
+    });
+    requests.into_iter().chain(refusals).collect()
 }
 
 const KINDS: [RaftKind; 9] = [
@@ -231,12 +276,18 @@ fn contents() -> Vec<Named> {
         ("", Content::Ask { question, ask: PeerQuestion::Locks }),
         ("", Content::Reply { question, reply: PeerReply::Leaves(false) }),
         ("", Content::Beat { sent: Time::from_micros(300), hearing: Hearing::Directly }),
+        ("", Content::Voters(voters())),
+        ("", Content::Claim(Claim { disk: Incarnation::new(300), seat: Some(4) })),
+        ("", Content::ChangeVoters(VoterRequest::Promote(site("b")))),
+        ("", Content::VotersChanged { request: VoterRequest::Promote(site("b")), refused: None }),
+        (" of later voters", raft_of_later_voters()),
     ];
     let contents = contents.map(|(more, content)| (format!("{}{more}", label("Content", &content)), content));
     let raft = KINDS.map(|kind| (label("Kind", &kind), raft(kind)));
     let hearing = [Hearing::Directly, Hearing::Through(site("c")), Hearing::Nothing]
         .map(|hearing| (label("Hearing", &hearing), Content::Beat { sent: Time::from_micros(300), hearing }));
-    contents.into_iter().chain(links()).chain(raft).chain(questions()).chain(hearing).collect()
+    let contents = contents.into_iter().chain(links()).chain(raft).chain(questions()).chain(hearing);
+    contents.chain(voter_requests()).collect()
 }
 
 #[test]
@@ -254,11 +305,14 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
     covers::<PeerReply>("Reply", names());
     covers::<Standing>("Standing", names());
     covers::<Machinery>("Machinery", names());
+    covers::<VoterRequest>("VoterRequest", names());
+    covers::<VoterRefusal>("VoterRefusal", names());
     let mut samples = around();
     for version in VERSIONS.0..=VERSIONS.1 {
         let known = contents
             .iter()
-            .filter(|(_, content)| version >= 3 || !content.is_about_permits() && !content.is_beat());
+            .filter(|(_, content)| version >= 3 || !content.is_about_permits() && !content.is_beat())
+            .filter(|(_, content)| version >= 4 || !content.is_about_voters());
         samples.extend(known.map(|(name, content)| {
             let bytes = encode_packet(&packet(content.clone()), version);
             let decode = move |bytes: &[u8]| decode_packet(bytes, version);
@@ -296,6 +350,7 @@ fn around() -> Vec<Sample> {
     let sites = vec![(site("a"), Some("a:7400".parse().expect("an address"))), (site("b"), None)];
     let introduction = Introduction { cluster: "prod".parse().expect("a name"), sites };
     vec![
+        greeting("greeting of versions 1 to 4", 4),
         greeting("greeting of versions 1 to 3", 3),
         greeting("greeting of versions 1 to 2", 2),
         greeting("greeting of version 1", 1),

@@ -91,12 +91,16 @@ fn tamper(dir: &Path, table: &str, key: &str, bytes: &[u8]) {
 
 #[test]
 fn a_newer_format_is_refused_with_its_number() {
-    for (table, key, bytes) in [("meshlock identity", "format", &[2][..]), ("state", "ballot", &[2, 0, 0])] {
+    for (table, key, bytes, newest) in
+        [("meshlock identity", "format", &[3][..], 2), ("state", "ballot", &[2, 0, 0], 1)]
+    {
         let dir = tempfile::tempdir().unwrap();
         tamper(dir.path(), table, key, bytes);
         let error = refusal(dir.path());
-        assert!(matches!(error, StoreError::Newer { found: 2, known: 1, .. }), "{error}");
-        assert!(error.to_string().contains("written in format 2, by a newer meshlock"), "{error}");
+        let StoreError::Newer { found, known, .. } = error else { panic!("{error}") };
+        assert_eq!((found, known), (bytes[0], newest));
+        let said = format!("written in format {found}, by a newer meshlock");
+        assert!(error.to_string().contains(&said), "{error}");
     }
 }
 

@@ -5,6 +5,7 @@ mod directory;
 mod platter;
 mod power;
 mod recorded;
+mod voters;
 
 use std::path::Path;
 
@@ -35,7 +36,7 @@ fn entry(index: u64, bytes: usize) -> LogEntry {
 }
 
 fn saved(index: u64) -> Saved {
-    Saved { index, term: index / 3 + 1, view: View { rules_version: index, ..View::default() } }
+    Saved { index, term: index / 3 + 1, view: View { rules_version: index, ..View::default() }, voters: None }
 }
 
 fn ballot(term: u64, commit: u64) -> DiskWrite {

@@ -1,0 +1,494 @@
+//! The leader's decisions on who votes: what operators ask for, and what it does by itself.
+//!
+//! A change is a series of steps in the log (`membership/voters.rs`). This file says which step comes next; it knows nothing but what is
+//! agreed on, what members have said of themselves, and for how long. So a new leader goes on where the last one was: a learner in the log
+//! is a change that is under way, whoever began it.
+//!
+//! **What a leader does by itself** (unless the voters are fixed), one change after the other:
+//!
+//! 1. A voter whose site takes part and does not act as that voter, because its disk was lost: the site becomes a voter again, with the
+//!    disk that it has and under another id.
+//! 2. A voter whose site has not taken part for `replace_after`: the member that has been there longest takes its place. The time is long
+//!    (ten minutes by default), because a machine that restarts, or is upgraded, comes back with all it knows, and while it is away
+//!    nothing is gained by a change that must be undone.
+//! 3. More members than voters: the voters become the largest odd number, at most seven, that the members allow. From one voter to three
+//!    it is one change that adds two, because two voters survive no more failures than one, and have more that can fail.
+//!
+//! **What it does not do.** It never makes the voters fewer: a site that stops for an upgrade is no reason for that, and whether a site is
+//! gone for good only an operator knows (`demote`). It changes nothing without need, so a member that is faster or has been there longer
+//! than a voter does not take its place.
+//!
+//! **Never below a majority that is up.** No step makes a set of voters decide of which a majority is not there, as far as the leader
+//! knows: each of them takes part and has said that it acts as this voter.
+//!
+//! **Versions.** A program that does not know changes of voters would go on counting the first ones. Members say with their renewals which
+//! disk they have; those programs do not. So no change begins before every member has said so.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use meshlock_protocol::numbered;
+use serde::{Deserialize, Serialize};
+
+use crate::membership::MAX_VOTERS;
+use crate::membership::voters::{Voter, VoterChange, Voters};
+use crate::mutant::{self, Mutant};
+use crate::names::{Incarnation, Member, SiteName};
+use crate::time::{Span, Time};
+use crate::view::View;
+
+/// Maximum number of sites that a refusal names.
+pub(super) const MAX_NAMED: usize = 16;
+
+/// What a member says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Claim {
+    /// Its disk, by the first incarnation that wrote to it.
+    pub disk: Incarnation,
+    /// The voter that it acts as.
+    pub seat: Option<u64>,
+}
+
+/// A change of voters that an operator asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum VoterRequest {
+    /// This member becomes a voter.
+    Promote(SiteName),
+    /// This voter does not vote any more.
+    Demote(SiteName),
+    /// `new` votes in the place of `old`.
+    Replace { old: SiteName, new: SiteName },
+}
+
+numbered! { VoterRequest {
+    0 => Promote(value),
+    1 => Demote(value),
+    2 => Replace { old, new },
+} }
+
+/// The reason why the voters are not changed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum VoterRefusal {
+    #[error("{0} is not a member of the cluster; start it, and ask again when `meshlock site list` shows it")]
+    NotMember(SiteName),
+    #[error("{0} does not vote; `meshlock site list` shows who does")]
+    NotVoter(SiteName),
+    #[error("{0} votes already; give a member that does not")]
+    Votes(SiteName),
+    #[error("another change of voters is under way; ask again when it is done")]
+    Busy,
+    #[error(
+        "{} run a program that does not know changes of voters, or have not said yet that they do; upgrade them, and ask again",
+        list(.0)
+    )]
+    OlderVersion(Vec<SiteName>),
+    #[error("too few of the voters would be up to decide anything; start more of them first")]
+    NoMajority,
+    #[error("there are {MAX_VOTERS} voters, and more only make agreement slower; replace or demote one")]
+    TooMany,
+    #[error("{0} is the only voter; promote another site first")]
+    LastVoter(SiteName),
+    #[error(
+        "it is not known with which disk {0} votes, because it is not running; start it, or replace it first"
+    )]
+    DiskUnknown(SiteName),
+}
+
+numbered! { VoterRefusal {
+    0 => NotMember(value),
+    1 => NotVoter(value),
+    2 => Votes(value),
+    3 => Busy,
+    4 => OlderVersion(value),
+    5 => NoMajority,
+    6 => TooMany,
+    7 => LastVoter(value),
+    8 => DiskUnknown(value),
+} }
+
+fn list(sites: &[SiteName]) -> String {
+    sites.iter().map(SiteName::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// What a leader knows of members that vote or could.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pilot {
+    /// What each member has said of itself, and when.
+    claims: BTreeMap<Member, (Claim, Time)>,
+    /// Since when this leader has seen each member.
+    member_since: BTreeMap<Member, Time>,
+    /// Since when each voter has not been there.
+    absent_since: BTreeMap<u64, Time>,
+    /// Since when there has been each learner.
+    learner_since: BTreeMap<u64, Time>,
+    /// Since when it has led.
+    since: Option<Time>,
+    /// What an operator asks for.
+    request: Option<VoterRequest>,
+    /// Sites that were dismissed, and when: others are preferred for a while.
+    dismissed: BTreeMap<SiteName, Time>,
+    /// When it last told the members who votes.
+    pub(super) told_at: Option<Time>,
+    /// When it last looked whether there is a step to take.
+    pub(super) looked_at: Option<Time>,
+}
+
+/// What the next step depends on, besides what members have said.
+#[derive(Clone, Copy)]
+pub(super) struct Situation<'a> {
+    pub(super) voters: &'a Voters,
+    pub(super) view: &'a View,
+    /// The disks with which first voters have registered here.
+    pub(super) registered: &'a BTreeMap<SiteName, Incarnation>,
+    pub(super) now: Time,
+    pub(super) timing: PilotTiming,
+}
+
+/// The timing of changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PilotTiming {
+    /// See [`Voting`](super::config::Voting); `None` if the voters are fixed.
+    pub(super) auto: Option<Automatic>,
+    /// For how long a learner may be away, or not catch up.
+    pub(super) patience: Span,
+    /// For how long a member counts as there after it has said that it is.
+    pub(super) fresh: Span,
+}
+
+/// When the leader changes the voters by itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Automatic {
+    pub(super) replace_after: Span,
+    pub(super) stable_after: Span,
+}
+
+impl Pilot {
+    /// Handles what a member says of itself.
+    pub(super) fn on_claim(&mut self, from: Member, claim: Claim, view: &View, now: Time) {
+        if view.contains(&from) {
+            self.claims.insert(from, (claim, now));
+        }
+    }
+
+    /// Reacts to a view.
+    pub(super) fn on_agreed(&mut self, view: &View) {
+        self.claims.retain(|member, _| view.contains(member));
+        self.member_since.retain(|member, _| view.contains(member));
+        self.dismissed.retain(|site, _| view.member(site).is_some());
+    }
+
+    /// Notes who is there now.
+    fn observe(&mut self, at: Situation<'_>) {
+        let (voters, now) = (at.voters, at.now);
+        self.since.get_or_insert(now);
+        for member in &at.view.members {
+            self.member_since.entry(member.clone()).or_insert(now);
+        }
+        self.absent_since.retain(|id, _| voters.by_id(*id).is_some());
+        self.learner_since.retain(|id, _| voters.learners.iter().any(|learner| learner.id == *id));
+        for voter in voters.everyone() {
+            if self.is_there(voter, at) {
+                self.absent_since.remove(&voter.id);
+            } else {
+                self.absent_since.entry(voter.id).or_insert(now);
+            }
+        }
+        for learner in &voters.learners {
+            self.learner_since.entry(learner.id).or_insert(now);
+        }
+    }
+
+    fn claim(&self, site: &SiteName, view: &View) -> Option<(&Member, Claim)> {
+        let member = view.member(site)?;
+        self.claims.get_key_value(member).map(|(member, (claim, _))| (member, *claim))
+    }
+
+    /// Returns whether the voter's site takes part, and has said lately that it acts as this voter. (A member may be gone for as long as its
+    /// lease lasts.)
+    fn is_there(&self, voter: &Voter, at: Situation<'_>) -> bool {
+        let claim = at.view.member(&voter.site).and_then(|member| self.claims.get(member));
+        claim.is_some_and(|(claim, when)| {
+            claim.seat == Some(voter.id)
+                && voter.disk.is_none_or(|disk| disk == claim.disk)
+                && at.now.since(*when) <= at.timing.fresh
+        })
+    }
+
+    /// Returns the members whose program has not said that it knows changes of voters.
+    fn older(&self, view: &View) -> Vec<SiteName> {
+        let silent = view.members.iter().filter(|member| !self.claims.contains_key(*member));
+        silent.take(MAX_NAMED).map(|member| member.site.clone()).collect()
+    }
+
+    /// Handles an operator's request. Returns its outcome, or `None` if it is under way.
+    pub(super) fn on_request(
+        &mut self,
+        request: VoterRequest,
+        at: Situation<'_>,
+    ) -> Option<Result<(), VoterRefusal>> {
+        self.observe(at);
+        if self.is_done(&request, at) {
+            self.request.take_if(|current| *current == request);
+            return Some(Ok(()));
+        }
+        if self.request.as_ref().is_some_and(|current| *current != request) {
+            return Some(Err(VoterRefusal::Busy));
+        }
+        if at.voters.is_joint() || !at.voters.learners.is_empty() {
+            let is_this = self.request.is_some() || is_under_way(&request, at.voters);
+            return (!is_this).then_some(Err(VoterRefusal::Busy));
+        }
+        match self.plan(&request, at) {
+            Ok(_) => {
+                self.request = Some(request);
+                None
+            }
+            Err(why) => {
+                self.request = None;
+                // A leader that was just elected has not heard from everyone. Whoever asked asks again.
+                let is_new = self.since.is_none_or(|since| at.now.since(since) < at.timing.fresh);
+                (!is_new).then_some(Err(why))
+            }
+        }
+    }
+
+    fn is_done(&self, request: &VoterRequest, at: Situation<'_>) -> bool {
+        let acts = |site: &SiteName| at.voters.of_site(site).is_some_and(|voter| self.is_there(voter, at));
+        !at.voters.is_joint()
+            && match request {
+                VoterRequest::Promote(site) => acts(site),
+                VoterRequest::Demote(site) => {
+                    at.voters.of_site(site).is_none() && at.voters.resting.contains(site)
+                }
+                VoterRequest::Replace { old, new } => at.voters.of_site(old).is_none() && acts(new),
+            }
+    }
+
+    /// Returns the next step, if there is one. `has_caught_up` says whether a learner has all that is committed.
+    pub(super) fn next_step(
+        &mut self,
+        at: Situation<'_>,
+        has_caught_up: impl Fn(u64) -> bool,
+    ) -> Option<VoterChange> {
+        self.observe(at);
+        if at.voters.is_joint() {
+            return Some(VoterChange::Leave);
+        }
+        if !at.voters.learners.is_empty() {
+            let step = self.go_on(at, has_caught_up);
+            if let Some(VoterChange::Dismiss { id }) = step
+                && let Some(learner) = at.voters.by_id(id)
+            {
+                // Whoever asked for it asks again.
+                self.request = None;
+                self.dismissed.insert(learner.site.clone(), at.now);
+            }
+            return step;
+        }
+        if let Some(request) = self.request.clone() {
+            let step = if self.is_done(&request, at) { None } else { self.plan(&request, at).ok() };
+            if step.is_none() {
+                self.request = None;
+            }
+            return step;
+        }
+        let auto = at.timing.auto?;
+        let is_settled = self.since.is_some_and(|since| at.now.since(since) >= auto.stable_after);
+        if is_settled && self.older(at.view).is_empty() { self.improve(at, auto) } else { None }
+    }
+
+    /// Returns the next step of a change that is under way.
+    fn go_on(&self, at: Situation<'_>, has_caught_up: impl Fn(u64) -> bool) -> Option<VoterChange> {
+        let Situation { voters, view, now, timing, .. } = at;
+        let lasts = |since: Option<&Time>| since.is_some_and(|since| now.since(*since) >= timing.patience);
+        let has_disk = |learner: &Voter| {
+            self.claim(&learner.site, view).is_some_and(|(_, claim)| Some(claim.disk) == learner.disk)
+        };
+        let is_lost = |learner: &&Voter| {
+            let is_away = lasts(self.absent_since.get(&learner.id)) && !self.is_there(learner, at);
+            let is_slow = lasts(self.learner_since.get(&learner.id)) && !has_caught_up(learner.id);
+            // A site that takes part with another disk has lost that one.
+            let is_other = self.claim(&learner.site, view).is_some() && !has_disk(learner);
+            is_away || is_slow || is_other
+        };
+        if let Some(lost) = voters.learners.iter().find(is_lost) {
+            return Some(VoterChange::Dismiss { id: lost.id });
+        }
+        if voters.learners.len() < usize::from(voters.wanted) {
+            let next = self.candidates(at, Span::ZERO).into_iter().next();
+            let first = voters.learners.first()?;
+            let Some((site, disk)) = next else { return Some(VoterChange::Dismiss { id: first.id }) };
+            let (replaced, wanted) = (voters.replaced, voters.wanted);
+            return Some(VoterChange::Admit { site, disk, replaced, wanted });
+        }
+        let remove = voters.replaced;
+        let is_ready = |learner: &Voter| self.is_there(learner, at) && has_caught_up(learner.id);
+        if !voters.learners.iter().all(is_ready) {
+            return None;
+        }
+        self.settled(at, remove, VoterChange::Enter { remove, on_request: false }).ok()
+    }
+
+    /// Returns the first step of what an operator asks for.
+    fn plan(&self, request: &VoterRequest, at: Situation<'_>) -> Result<VoterChange, VoterRefusal> {
+        let Situation { voters, view, .. } = at;
+        let older = self.older(view);
+        if !older.is_empty() {
+            return Err(VoterRefusal::OlderVersion(older));
+        }
+        let of = |site: &SiteName| {
+            voters.of_site(site).ok_or_else(|| VoterRefusal::NotVoter(site.clone())).map(|voter| voter.id)
+        };
+        match request {
+            VoterRequest::Promote(site) => {
+                let lost = voters.of_site(site).map(|voter| voter.id);
+                if lost.is_none() && voters.voters.len() >= MAX_VOTERS {
+                    return Err(VoterRefusal::TooMany);
+                }
+                self.admission(site, lost, at)
+            }
+            VoterRequest::Demote(site) => {
+                let remove = Some(of(site)?);
+                if voters.voters.len() == 1 {
+                    return Err(VoterRefusal::LastVoter(site.clone()));
+                }
+                self.settled(at, remove, VoterChange::Enter { remove, on_request: true })
+            }
+            VoterRequest::Replace { old, new } => {
+                let lost = of(old)?;
+                if voters.of_site(new).is_some() && old != new {
+                    return Err(VoterRefusal::Votes(new.clone()));
+                }
+                self.admission(new, Some(lost), at)
+            }
+        }
+    }
+
+    /// Returns the first step of a change that makes a member a voter, perhaps in the place of another one.
+    fn admission(
+        &self,
+        site: &SiteName,
+        replaced: Option<u64>,
+        at: Situation<'_>,
+    ) -> Result<VoterChange, VoterRefusal> {
+        let claim = self.claim(site, at.view).ok_or_else(|| VoterRefusal::NotMember(site.clone()))?;
+        let disk = claim.1.disk;
+        // Nobody gives up a seat that is still counted: what it has promised would be forgotten.
+        let is_voter = |voter: &Voter| claim.1.seat == Some(voter.id) || voter.disk == Some(disk);
+        if at.voters.everyone().any(|voter| voter.site == *site && is_voter(voter)) {
+            return Err(VoterRefusal::Votes(site.clone()));
+        }
+        let admit = VoterChange::Admit { site: site.clone(), disk, replaced, wanted: 1 };
+        self.settled(at, replaced, admit)
+    }
+
+    /// Returns `step`, or the one that must come before it: who stays when `remove` goes must be bound to a disk. The step is refused if
+    /// too few of those that decide afterwards are there.
+    fn settled(
+        &self,
+        at: Situation<'_>,
+        remove: Option<u64>,
+        step: VoterChange,
+    ) -> Result<VoterChange, VoterRefusal> {
+        let Situation { voters, view, .. } = at;
+        let staying = || voters.voters.iter().filter(move |voter| Some(voter.id) != remove);
+        // Whoever is about to be admitted takes part; that it acts as the voter is asked before it becomes one.
+        let newcomers = usize::from(matches!(step, VoterChange::Admit { .. }));
+        let next: Vec<&Voter> = staying().chain(&voters.learners).collect();
+        let there = next.iter().filter(|voter| self.is_there(voter, at)).count() + newcomers;
+        let is_enough = 2 * there > next.len() + newcomers || mutant::is_on(Mutant::MinorityPromoted);
+        if !is_enough {
+            return Err(VoterRefusal::NoMajority);
+        }
+        let disk = |voter: &Voter| {
+            let claimed = self.claim(&voter.site, view).filter(|_| self.is_there(voter, at));
+            let disk = claimed.map(|(_, claim)| claim.disk).or(at.registered.get(&voter.site).copied());
+            disk.ok_or_else(|| VoterRefusal::DiskUnknown(voter.site.clone()))
+        };
+        let mut first = None;
+        for voter in staying().filter(|voter| voter.disk.is_none()) {
+            let settle = VoterChange::Settle { id: voter.id, disk: disk(voter)? };
+            first.get_or_insert(settle);
+        }
+        Ok(first.unwrap_or(step))
+    }
+
+    /// Returns the first step of what the leader does by itself.
+    fn improve(&self, at: Situation<'_>, auto: Automatic) -> Option<VoterChange> {
+        let Situation { voters, view, now, .. } = at;
+        let away = |voter: &Voter| self.absent_since.get(&voter.id).map(|since| now.since(*since));
+        // A voter that has lost its disk is put back where it was.
+        let lost = voters.voters.iter().find(|voter| {
+            let claim = self.claim(&voter.site, view);
+            let is_member =
+                claim.is_some_and(|(member, _)| self.has_been_there(member, auto.stable_after, now));
+            let has_another =
+                claim.is_some_and(|(_, claim)| voter.disk != Some(claim.disk) && claim.seat.is_none());
+            is_member && has_another && away(voter).is_some_and(|away| away >= auto.stable_after)
+        });
+        if let Some(lost) = lost {
+            return self.admission(&lost.site, Some(lost.id), at).ok();
+        }
+        let gone = voters.voters.iter().filter(|voter| view.member(&voter.site).is_none());
+        let gone = gone.filter_map(|voter| Some((away(voter)?, voter)));
+        let longest = gone.max_by_key(|(away, voter)| (*away, std::cmp::Reverse(voter.id)));
+        let candidates = self.candidates(at, auto.stable_after);
+        if let Some((away, voter)) = longest {
+            let (site, _) = candidates.first().filter(|_| away >= auto.replace_after)?;
+            return self.admission(site, Some(voter.id), at).ok();
+        }
+        let all_there = voters.voters.iter().all(|voter| self.is_there(voter, at));
+        let missing = missing_voters(voters.voters.len(), candidates.len());
+        if !all_there || missing == 0 {
+            return None;
+        }
+        let (site, disk) = candidates.into_iter().next()?;
+        let wanted = u8::try_from(missing).unwrap_or(1);
+        self.settled(at, None, VoterChange::Admit { site, disk, replaced: None, wanted }).ok()
+    }
+
+    fn has_been_there(&self, member: &Member, for_long: Span, now: Time) -> bool {
+        self.member_since.get(member).is_some_and(|since| now.since(*since) >= for_long)
+    }
+
+    /// Returns the members that could become voters, with their disks, those that have been there longest first.
+    fn candidates(&self, at: Situation<'_>, stable_after: Span) -> Vec<(SiteName, Incarnation)> {
+        let is_free = |member: &&Member| {
+            let site = &member.site;
+            let dismissed = self.dismissed.get(site).map(|when| at.now.since(*when));
+            dismissed.is_none_or(|ago| ago >= at.timing.patience.times(10))
+                && !at.voters.everyone().any(|voter| voter.site == *site)
+                && !at.voters.resting.contains(site)
+        };
+        let members = at.view.members.iter().filter(is_free);
+        let mut free: Vec<(Time, &Member, Incarnation)> = members
+            .filter(|member| self.has_been_there(member, stable_after, at.now))
+            .filter_map(|member| {
+                Some((*self.member_since.get(member)?, member, self.claims.get(member)?.0.disk))
+            })
+            .collect();
+        // An incarnation is stamped with its start: where this leader has seen no difference, the earlier one comes first.
+        free.sort_by_key(|(since, member, _)| (*since, member.incarnation, member.site.clone()));
+        free.into_iter().map(|(_, member, disk)| (member.site.clone(), disk)).collect()
+    }
+}
+
+/// Returns whether the change in the log is the one that is asked for.
+fn is_under_way(request: &VoterRequest, voters: &Voters) -> bool {
+    let learns = |site: &SiteName| voters.learners.iter().any(|learner| learner.site == *site);
+    let site_of = |id: u64| voters.by_id(id).map(|voter| &voter.site);
+    match request {
+        VoterRequest::Promote(site) => learns(site),
+        VoterRequest::Demote(_) => false,
+        VoterRequest::Replace { old, new } => learns(new) && voters.replaced.and_then(site_of) == Some(old),
+    }
+}
+
+/// Returns how many voters one change adds where there are so many voters, all of them up, and members that could vote as well: as many
+/// as make the number of voters odd, or two.
+fn missing_voters(voters: usize, candidates: usize) -> usize {
+    let step = if voters.is_multiple_of(2) { 1 } else { 2 };
+    if voters + step <= MAX_VOTERS && candidates >= step { step } else { 0 }
+}
