@@ -8,7 +8,8 @@ use std::time::Instant;
 use anyhow::Context;
 
 use super::peers::{Server, etcd::Etcd, until_ready};
-use super::report::{Goal, GoalRow, Reference, median};
+use super::report::{Goal, GoalRow, Reference};
+use super::statistics::median;
 
 /// A command that is measured.
 struct Timed {

@@ -20,6 +20,13 @@ pub(super) struct Guarded {
     entered: Notify,
 }
 
+/// An entry that has not ended.
+#[must_use]
+pub(super) struct OpenEntry {
+    /// The number of entries before it.
+    before: u64,
+}
+
 impl Default for Guarded {
     fn default() -> Self {
         Guarded {
@@ -38,6 +45,11 @@ impl Default for Guarded {
 impl Guarded {
     /// Counts one entry: reads, then writes, as users of a lock do.
     pub(super) fn count(&self, client: usize, fence: Option<i64>) {
+        self.exit(self.enter(client, fence));
+    }
+
+    /// Begins an entry. What it returns has to be given to [`exit`](Self::exit) before the lock is released.
+    pub(super) fn enter(&self, client: usize, fence: Option<i64>) -> OpenEntry {
         if self.inside.swap(true, Ordering::AcqRel) {
             self.overlaps.fetch_add(1, Ordering::Relaxed);
         }
@@ -50,6 +62,11 @@ impl Guarded {
         {
             self.stale.fetch_add(1, Ordering::Relaxed);
         }
+        OpenEntry { before }
+    }
+
+    /// Ends an entry.
+    pub(super) fn exit(&self, OpenEntry { before }: OpenEntry) {
         self.entries.store(before + 1, Ordering::Relaxed);
         self.entered.notify_waiters();
         self.inside.store(false, Ordering::Release);
@@ -144,8 +161,10 @@ mod tests {
     #[test]
     fn two_inside_at_once_are_found() {
         let guarded = Guarded::default();
-        guarded.inside.store(true, Ordering::Release);
-        guarded.count(0, None);
-        assert!(guarded.judge(1, None).is_err());
+        let (one, other) = (guarded.enter(0, None), guarded.enter(1, None));
+        guarded.exit(one);
+        guarded.exit(other);
+        assert!(guarded.judge(2, None).unwrap_err().to_string().contains("updates were lost"));
+        assert!(guarded.judge(1, None).unwrap_err().to_string().contains("at once"));
     }
 }

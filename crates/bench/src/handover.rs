@@ -11,14 +11,12 @@ use std::time::{Duration, Instant};
 use meshlock::{Cluster, Tls};
 use meshlock_tls::{Bearer, Identity, ca};
 
-use super::reference::{loopback_round_trip, spin};
-use super::report::{Goal, GoalRow, Reference, median};
+use super::reference::{SIZE, loopback_round_trip, spin};
+use super::report::{Goal, GoalRow, Reference};
+use super::statistics::median;
 
 /// How long a holder keeps the lock.
 const HOLDS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(300)];
-
-/// Approximate size of a hand-over and its acknowledgement, in bytes.
-const SIZE: usize = 64;
 
 /// The thread on which a client runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -84,9 +82,9 @@ pub(super) fn measure(times: usize) -> anyhow::Result<Vec<GoalRow>> {
 
 fn row(secured: bool, hold: Duration, thread: ClientThread, ours: f64, bare: f64) -> GoalRow {
     let kind = if secured { "TLS" } else { "TCP" };
-    let whose = match thread {
-        ClientThread::Site => "the site's",
-        ClientThread::Own => "its own",
+    let (whose, most) = match thread {
+        ClientThread::Site => ("the site's", 0.75),
+        ClientThread::Own => ("its own", 1.0),
     };
     let micros = hold.as_micros();
     GoalRow {
@@ -96,7 +94,7 @@ fn row(secured: bool, hold: Duration, thread: ClientThread, ours: f64, bare: f64
         reference: Some(Reference {
             what: format!("bare {kind} round trip after {micros} µs"), value: bare
         }),
-        goal: Some(Goal::RatioAtMost(1.0)),
+        goal: Some(Goal::RatioAtMost(most)),
     }
 }
 

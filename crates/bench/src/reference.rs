@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use rustls::Connection;
 
-use super::report::median;
+use super::statistics::median;
+
+/// The size of what goes there and back, in bytes: about that of a hand-over and its acknowledgement.
+pub(super) const SIZE: usize = 64;
 
 /// Sends back what it receives, `size` bytes at a time, until the other side closes the connection.
 pub(super) fn echo(mut stream: impl Read + Write + Send + 'static, size: usize) -> JoinHandle<()> {

@@ -12,7 +12,8 @@ use meshlock_cluster::table::Wait;
 use meshlock_wire::clients::{Tag, ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 
 use super::reference::{echo, round_trips};
-use super::report::{Goal, GoalRow, Reference, median};
+use super::report::{Goal, GoalRow, Reference};
+use super::statistics::median;
 
 pub(super) fn measure(times: usize) -> anyhow::Result<GoalRow> {
     let directory = tempfile::tempdir()?;

@@ -9,7 +9,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::guarded::Guarded;
-use super::report::median;
+use super::statistics::{jain, median};
 
 /// How long a lock outlives a client that is silent: leases, sessions, expiries. Meshlock's own default, used for all services.
 pub(super) const EXPIRY: Duration = Duration::from_secs(5);
@@ -138,53 +138,6 @@ pub(super) async fn contended<S: System>(
     Ok(Contended { entries_per_second: entries / seconds, jain: jain(&each) })
 }
 
-/// Returns the entries per second of clients that each acquire random locks of many.
-pub(super) async fn many_locks<S: System>(
-    system: &S,
-    locks: usize,
-    clients: usize,
-    window: Duration,
-) -> anyhow::Result<f64> {
-    let all: Arc<Vec<(String, Guarded)>> =
-        Arc::new((0..locks).map(|number| (format!("bench-{number}"), Guarded::default())).collect());
-    let begin = Arc::new(Barrier::new(clients));
-    let mut running = JoinSet::new();
-    for number in 0..clients {
-        let mut client = system.connect(number, LONG_EXPIRY).await?;
-        let (all, begin) = (all.clone(), begin.clone());
-        let mut random = fastrand::Rng::with_seed(number as u64);
-        running.spawn(async move {
-            begin.wait().await;
-            let (mut entered, start) = (0_u64, Instant::now());
-            // At least once, however slow the machine is.
-            loop {
-                let (lock, guarded) = &all[random.usize(..all.len())];
-                once(&mut client, lock, guarded, number).await?;
-                entered += 1;
-                if start.elapsed() >= window {
-                    return anyhow::Ok((entered, start.elapsed().as_secs_f64()));
-                }
-                tokio::task::yield_now().await;
-            }
-        });
-    }
-    let (mut entries, mut per_second) = (0, 0.0);
-    while let Some(done) = running.join_next().await {
-        let (entered, seconds) = done??;
-        entries += entered;
-        per_second += entered as f64 / seconds;
-    }
-    let counted: u64 = all.iter().map(|(_, guarded)| guarded.entries()).sum();
-    anyhow::ensure!(
-        counted == entries,
-        "the counters have {counted} of {entries} entries: updates were lost"
-    );
-    for (lock, guarded) in all.iter() {
-        guarded.judge(guarded.entries(), None).with_context(|| format!("the lock '{lock}'"))?;
-    }
-    Ok(per_second)
-}
-
 /// Acquires the lock, counts the entry, and releases the lock.
 async fn once(
     client: &mut impl LockClient,
@@ -195,22 +148,4 @@ async fn once(
     let fence = client.acquire(lock).await?;
     guarded.count(number, fence);
     client.release().await
-}
-
-/// Returns Jain's fairness index: 1 if all clients have the same share, 1/n if one has everything.
-pub(super) fn jain(each: &[u64]) -> f64 {
-    let sum: f64 = each.iter().map(|entries| *entries as f64).sum();
-    let squares: f64 = each.iter().map(|entries| (*entries as f64).powi(2)).sum();
-    sum * sum / (each.len() as f64 * squares)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::jain;
-
-    #[test]
-    fn jains_index_is_one_for_equal_shares_and_a_share_of_it_for_a_single_winner() {
-        assert!((jain(&[7, 7, 7, 7]) - 1.0).abs() < 1e-12);
-        assert!((jain(&[9, 0, 0]) - 1.0 / 3.0).abs() < 1e-12);
-    }
 }

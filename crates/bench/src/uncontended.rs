@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use meshlock::Node;
 
-use super::report::{Goal, GoalRow, median};
+use super::report::{Goal, GoalRow};
+use super::statistics::median;
 
 /// How many acquisitions are timed together: reading the clock takes time as well.
 const BATCH: usize = 1000;

@@ -17,7 +17,8 @@ use meshlock_cluster::table::{CensusPiece, Holding};
 use meshlock_wire::sites::{VERSIONS, decode_packet, encode_packet};
 use tokio::task::JoinSet;
 
-use super::report::{Goal, GoalRow, Reference, median};
+use super::report::{Goal, GoalRow, Reference};
+use super::statistics::median;
 
 const SITES: usize = 3;
 

@@ -27,17 +27,39 @@ fn bench_measures_ours_side_by_side_with_the_same_checks() {
         json(&["--quick", "--peers", "none", "--json", "--only", "uncontended,socket,contended,many"]);
     assert!(report["machine"]["cores"].as_u64() > Some(0), "{report}");
     let sides = report["side_by_side"].as_array().expect("a list");
-    assert_eq!(sides.len(), 3, "the library, the daemons, the central server");
+    assert_eq!(sides.len(), 4, "the library, the processes by socket and by API, the central server");
     for side in sides {
         assert!(side["uncontended"].as_f64() > Some(0.0), "{side}");
         assert!(side["many_locks"].as_f64() > Some(0.0), "{side}");
         let contended = side["contended"].as_array().expect("a list");
         let clients: Vec<u64> = contended.iter().filter_map(|run| run[0].as_u64()).collect();
-        assert_eq!(clients, [3, 8, 24, 32]);
+        assert_eq!(clients, [3, 8, 24, 50]);
         assert!(contended.iter().all(|run| run[1].as_f64() > Some(0.0)), "{side}");
     }
     let goals = report["goals"].as_array().expect("a list");
     assert!(goals.iter().any(|goal| goal["reference"]["what"] == "smallest central server, TCP"), "{report}");
+}
+
+#[test]
+fn bench_runs_the_workload_with_every_popularity_and_hold_time() {
+    let report = json(&["--quick", "--peers", "none", "--json", "--only", "workload"]);
+    assert!(report["bare_round_trip"].as_f64() > Some(0.0), "{report}");
+    assert!(report["side_by_side"].as_array().is_some_and(Vec::is_empty), "nothing else is measured");
+    let rows = report["workload"].as_array().expect("a list");
+    let workload = |row: &serde_json::Value| (row["popularity"].to_string(), row["held_micros"].as_u64());
+    let workloads: Vec<_> = rows.chunks(3).map(|rows| workload(&rows[0])).collect();
+    let [uniform, zipf] = ["\"uniform\"", "\"Zipf 0.99\""].map(str::to_owned);
+    let expected =
+        [(uniform.clone(), Some(0)), (uniform, Some(20)), (zipf.clone(), Some(0)), (zipf, Some(20))];
+    assert_eq!(workloads, expected, "each with the library, the processes and the central server");
+    for row in rows {
+        let figure = |name: &str| row[name].as_f64().expect("a figure");
+        assert!(figure("entries_per_second") > 0.0 && figure("jain") > 0.0, "{row}");
+        assert!(
+            figure("p50") > 0.0 && figure("p50") <= figure("p99") && figure("p99") <= figure("p999"),
+            "{row}"
+        );
+    }
 }
 
 #[test]

@@ -46,14 +46,18 @@ struct Inbox {
     requests: OpenRequests,
     queue: Option<LockQueue>,
     guard_refusal: Option<String>,
+    /// Why the node is about to end the session.
+    dismissal: Option<String>,
 }
 
 impl Inbox {
     fn on_message(&mut self, message: ToClient, connection: &Connection) {
         if let ToClient::Queue { queue, .. } = message {
             self.queue = Some(queue);
+        } else if let ToClient::Refused { tag: 0, kind: RefusalKind::Denied, why } = message {
+            self.dismissal = Some(why);
         } else if let ToClient::Refused { tag: 0, why, .. } = message {
-            // Only Guard has no tag of its own.
+            // Of all that is asked, only Guard has no tag of its own.
             self.guard_refusal = Some(why);
         } else {
             self.requests.on_message(message, |time| connection.local(time));
@@ -189,6 +193,11 @@ impl PolledRequest {
     /// Takes the node's reason for not [guarding](PolledRequest::guard) the process group, if it has refused to.
     pub fn take_guard_refusal(&mut self) -> Option<String> {
         self.inbox.guard_refusal.take()
+    }
+
+    /// Returns why the node has ended the session, if it has said so: the client's certificate has ended, or is revoked.
+    pub fn dismissal(&self) -> Option<&str> {
+        self.inbox.dismissal.as_deref()
     }
 
     /// Returns whether a refusal of this kind means that the node leaves its cluster. A node of protocol version 2 gives no reason, and is

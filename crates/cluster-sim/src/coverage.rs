@@ -88,6 +88,8 @@ occurrences! {
     HolderLost Cluster "holder lost with its site",
     HoldersCarried Cluster "holders carried into the next view",
     Joined Cluster "site joined",
+    InquiryForgotten Cluster "inquiry about a lock forgotten for a newer one",
+    RenewalForgotten Cluster "renewal that was not answered forgotten for a newer one",
     JoinedAgain Cluster "site joined again, in a new incarnation",
     Detour Cluster "packets between two members went through a third",
     DetourEnded Cluster "packets went directly again",

@@ -68,13 +68,15 @@ impl Environment {
         if is_crowded {
             crowd(draw, settings);
         }
+        let distances = if draw.usize(..5) == 0 { distances(draw, machines) } else { Vec::new() };
+        let longest = distances.iter().flatten().copied().max().unwrap_or(0);
         Environment {
             is_drawn: true,
-            distances: if draw.usize(..5) == 0 { distances(draw, machines) } else { Vec::new() },
+            distances,
             versions: if draw.usize(..4) == 0 { versions(draw, machines) } else { Vec::new() },
             calendars_jump: draw.usize(..3) == 0,
             is_crowded,
-            limits: draw.bool().then(|| limits(draw)),
+            limits: draw.bool().then(|| limits(draw, settings, longest)),
         }
     }
 
@@ -141,6 +143,14 @@ fn versions(draw: &mut Rng, machines: usize) -> Vec<(u16, u64)> {
 }
 
 /// Draws limits that are small enough to be passed.
-fn limits(draw: &mut Rng) -> NodeLimits {
-    NodeLimits { census_piece: draw.usize(1..40), questions: draw.usize(1..3) }
+fn limits(draw: &mut Rng, settings: &SeedSettings, longest: u64) -> NodeLimits {
+    let slowest = settings.delay + longest;
+    let (census_piece, questions) = (draw.usize(1..40), draw.usize(1..3));
+    // From a generator of their own, so that all else is the same with and without them.
+    let mut own = Rng::with_seed(draw.clone().u64(..));
+    // A renewal that is forgotten while its grant is on its way costs locks. So there is room for what is sent at the highest pace in the
+    // time that a grant takes, and for hardly more.
+    let attempts = 2 + (8 * slowest + 4 * settings.disk) / settings.terms.shortest_retry().micros();
+    let renewals = usize::try_from(attempts).expect("a few") + own.usize(1..3);
+    NodeLimits { census_piece, questions, inquiries: own.usize(1..3), renewals }
 }

@@ -29,6 +29,7 @@ impl World {
         let node = Node::start(config, host.disk.clone(), host.clock.at(self.now), &mut out);
         host.node = Some(node.expect("its own disk"));
         self.needless.on_started(machine, self.now);
+        self.one_lease.on_disturbed(self.now);
         for peer in 0..self.machines.len() {
             if self.network.is_down(machine, peer) {
                 self.after(1_000, Event::Connect(machine, peer));
@@ -60,7 +61,7 @@ impl World {
             }
         }
         let Some(node) = &self.machines[machine].node else { return Ok(()) };
-        self.leases.on_lease(node.me(), machine, node.lease().end());
+        self.leases.on_lease(node.me(), machine, node.lease().end(), self.now)?;
         if node.leads().is_none() {
             self.needless.on_follows(machine);
         }
@@ -114,7 +115,9 @@ impl World {
         self.trace.crashed(self.now, machine);
         self.contention.on_crash(machine, self.now);
         self.needless.on_crashed(machine);
-        self.leases.on_lease(node.me(), machine, node.lease().end());
+        self.one_lease.on_died(node.me(), self.now);
+        // What it was granted in its last step is not judged: nobody acts on it.
+        let _ = self.leases.on_lease(node.me(), machine, node.lease().end(), self.now);
         self.count_crash(&node);
         self.count_links(&node);
         let host = &mut self.machines[machine];
@@ -154,7 +157,7 @@ impl World {
         }
     }
 
-    /// Adds what the links of a node have counted, at its end.
+    /// Adds what a node and its links have counted, at its end.
     pub(super) fn count_links(&mut self, node: &Node) {
         let tally = node.link_tally();
         for (what, times) in [
@@ -163,6 +166,8 @@ impl World {
             (Occurrence::LinkVoid, tally.void),
             (Occurrence::LinkWindowBytes, tally.waited_for_bytes),
             (Occurrence::LinkWindow, tally.waited - tally.waited_for_bytes),
+            (Occurrence::InquiryForgotten, node.forgotten_inquiries()),
+            (Occurrence::RenewalForgotten, node.lease().forgotten_renewals()),
         ] {
             self.coverage.record_times(what, times);
         }

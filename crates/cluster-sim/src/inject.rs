@@ -26,6 +26,7 @@ impl World {
         self.coverage.count(CoverageGroup::Fault, fault.kind(), "");
         self.trace.fault(self.now, &fault);
         self.needless.on_fault(&fault, self.now);
+        self.one_lease.on_fault(&fault, self.now);
         match fault {
             ClusterFault::Crash { machine, when, down } => {
                 if self.machines[machine].node.is_some() && self.machines[machine].dying.is_none() {
@@ -184,6 +185,8 @@ impl World {
         self.release(held);
         self.network.block(&self.settings.lasting_cuts, false);
         self.needless.on_calm(&self.settings.lasting_cuts, self.now);
+        let lasts = !self.settings.lasting_cuts.is_empty();
+        self.one_lease.on_disturbed(if lasts { Moment(u64::MAX) } else { self.now });
         if !self.settings.lasting_cuts.is_empty() {
             self.coverage.record(Occurrence::PartitionStays);
         }

@@ -81,6 +81,8 @@ pub struct SeedReport {
     pub calm_micros: u64,
     /// Upper bound of that time, in microseconds.
     pub bound_micros: u64,
+    /// Longest time from the death of a member's process until a view left the member out, in microseconds.
+    pub left_out_micros: u64,
     pub coverage: Coverage,
     /// Every event, if requested.
     pub trace: Vec<String>,

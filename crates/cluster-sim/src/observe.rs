@@ -43,9 +43,14 @@ impl World {
                 self.coverage.record(Occurrence::LeaderElected);
                 self.leases.on_leads(machine, self.now);
                 self.needless.on_leads(term, machine, self.now);
+                self.one_lease.on_leads(machine, self.now);
                 self.voting.on_leads(term, machine, self.now)?;
             }
-            Note::VotersChanged(voters) => self.on_voters_changed(&voters),
+            Note::VotersChanged(voters) => {
+                // What voters have noted of leases was about other majorities.
+                self.one_lease.on_disturbed(self.now);
+                self.on_voters_changed(&voters);
+            }
             Note::BecomesVoter { .. } => self.coverage.record(Occurrence::BecameVoter),
             Note::VotesNoMore { .. } => self.coverage.record(Occurrence::VotesNoMore),
             Note::GaveUp(member) => self.leases.on_gave_up(member),
@@ -115,6 +120,7 @@ impl World {
             return Ok(());
         }
         self.steps.on_view(&self.newest, &view, self.now)?;
+        self.one_lease.on_view(&view, self.now)?;
         if view.floor > self.newest.floor {
             self.coverage.record(Occurrence::FloorRaised);
         }

@@ -140,9 +140,14 @@ impl SeedSettings {
         let mut draw = Rng::with_seed(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5077_0dd5);
         self.environment = Environment::draw(&mut draw, self);
         if self.environment.is_mixed() {
-            // Older programs know only the number of permits that the rules give, and do not know that the clients of
-            // others may still count on an earlier one.
-            self.faults.retain(|(_, fault)| !matches!(fault, ClusterFault::Rules { .. }));
+            // Clients of older programs count on the number of permits that the rules give at any time, and not on the one with
+            // which they entered. So in these runs rules change the algorithms, and not the numbers.
+            let (machines, first) = (self.machines, self.rules.clone());
+            for (_, fault) in &mut self.faults {
+                if let ClusterFault::Rules { rules, .. } = fault {
+                    *rules = rules_with_numbers(&mut draw, machines, &first);
+                }
+            }
         }
         if self.environment.calendars_jump {
             self.calendar = Calendar::Jumps;
@@ -258,7 +263,24 @@ pub(super) fn site(machine: usize) -> SiteName {
 
 /// Draws rules over all algorithms: for each lock one, with permits where the algorithm has them.
 pub(super) fn rules(draw: &mut Rng, machines: usize) -> RulesText {
-    let clause = |draw: &mut Rng| loop {
+    let rules = ["jobs", "pool", "z*"].map(|pattern| (pattern.to_owned(), clause(draw, machines)));
+    RulesText { rules: rules.into_iter().collect(), default: clause(draw, machines) }
+}
+
+/// Draws rules with the same numbers of permits as others.
+fn rules_with_numbers(draw: &mut Rng, machines: usize, others: &RulesText) -> RulesText {
+    let mut clause = |like: &Clause| {
+        std::iter::repeat_with(|| clause(draw, machines))
+            .find(|clause| clause.permits == like.permits)
+            .expect("it does not end")
+    };
+    let rules = others.rules.iter().map(|(pattern, like)| (pattern.clone(), clause(like))).collect();
+    RulesText { rules, default: clause(&others.default) }
+}
+
+/// Draws an algorithm with its permits.
+fn clause(draw: &mut Rng, machines: usize) -> Clause {
+    loop {
         let info = ALL[draw.usize(..ALL.len())];
         let specs: Vec<&str> = info.specs().collect();
         let permits = if info.permits == Permits::One { 1 } else { draw.u32(1..=3) };
@@ -270,7 +292,5 @@ pub(super) fn rules(draw: &mut Rng, machines: usize) -> RulesText {
         if Rules::new(alone).is_ok_and(|rules| rules.fit(machines).is_ok()) {
             return clause;
         }
-    };
-    let rules = ["jobs", "pool", "z*"].iter().map(|pattern| ((*pattern).to_owned(), clause(draw))).collect();
-    RulesText { rules, default: clause(draw) }
+    }
 }

@@ -9,6 +9,7 @@ use super::network::{Sent, Way};
 use super::properties::{CheckResult, sound};
 use super::world::World;
 use meshlock_cluster::links::Frame;
+use meshlock_cluster::membership::message::RaftKind;
 use meshlock_cluster::node::{Abilities, Content, Input, LinkPayload, Packet, Route};
 use meshlock_wire::sites::{CARRIES_FOR_OTHERS, CHANGES_VOTERS, VERSIONS};
 
@@ -28,13 +29,14 @@ impl World {
             // A host does not send what the other side cannot read.
             return Ok(());
         }
+        let packet = if self.speaks(from) < VERSIONS.1 { without_annotation(packet) } else { packet };
         let packet = sound::travel(packet, version, self.now)?;
         self.put_on_the_wire((from, to), packet);
         Ok(())
     }
 
     /// Returns the version that a site's program speaks.
-    fn speaks(&self, machine: usize) -> u16 {
+    pub(super) fn speaks(&self, machine: usize) -> u16 {
         self.settings.environment.version(machine, self.machines[machine].incarnation)
     }
 
@@ -89,6 +91,7 @@ impl World {
 
     /// Handles the late arrival of a packet of an old connection.
     pub(super) fn arrive_late(&mut self, (from, to): Way, packet: Packet) -> CheckResult {
+        self.one_lease.on_disturbed(self.now);
         if !self.network.is_down(from, to) && self.machines[to].node.is_some() {
             self.coverage.record(Occurrence::LateNews);
         }
@@ -113,6 +116,7 @@ impl World {
     pub(super) fn cut(&mut self, a: usize, b: usize) {
         if self.network.cut(a, b, &mut self.draw) {
             self.needless.on_connection(a, b, false, self.now);
+            self.one_lease.on_disturbed(self.now);
             let delay = self.draw.u64(1_000..300_000);
             self.after(delay, Event::Connect(a, b));
         }
@@ -127,6 +131,7 @@ impl World {
             return Ok(());
         }
         self.needless.on_connection(a, b, true, self.now);
+        self.one_lease.on_disturbed(self.now);
         for (at, other) in [(a, b), (b, a)] {
             let version = self.speaks(other).min(self.speaks(at));
             let abilities = Abilities {
@@ -147,4 +152,22 @@ impl World {
             }
         }
     }
+}
+
+/// Returns a packet as an older program sends it, whose voters say nothing about leases with Raft's messages.
+fn without_annotation(mut packet: Packet) -> Packet {
+    if let Content::Raft(message) = &mut packet.content {
+        match message.kind {
+            RaftKind::Heartbeat => message.context.truncate(8),
+            RaftKind::RequestVoteResponse => message.context.clear(),
+            RaftKind::Append
+            | RaftKind::AppendResponse
+            | RaftKind::RequestVote
+            | RaftKind::RequestPreVote
+            | RaftKind::RequestPreVoteResponse
+            | RaftKind::Snapshot
+            | RaftKind::HeartbeatResponse => {}
+        }
+    }
+    packet
 }

@@ -12,6 +12,7 @@ use meshlock_cluster::node::{ClientAnswer, ClientCall};
 use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::{Acquire, LockEvent, Request, Session, Wait};
 use meshlock_cluster::time::{Span, Time};
+use meshlock_wire::sites::CARRIES_PERMITS;
 
 impl World {
     pub(super) fn set_timer(&mut self, client: usize, micros: u64) {
@@ -86,7 +87,7 @@ impl World {
             6..9 => Wait::Within(timeout),
             _ => Wait::Try,
         };
-        let permits = self.number_for(&lock);
+        let permits = self.number_for(&lock, machine);
         self.clients[client].state = ClientState::Waiting { request, lock: lock.clone(), permits };
         self.asked.insert(request, Asked { lock: lock.clone(), permits, session, client });
         self.clients[client].timer += 1;
@@ -101,14 +102,13 @@ impl World {
     }
 
     /// Draws how many may hold the lock, as a client understands it: mostly what the rules say. A client that is told
-    /// that a rule says something else asks again with another number.
-    fn number_for(&mut self, lock: &LockName) -> u32 {
-        if self.settings.environment.is_mixed() {
-            let rules = Rules::new(self.settings.rules.clone()).expect("drawn to be sound");
-            return rules.rule(lock).permits;
-        }
+    /// that a rule says something else asks again with another number. A site with an older program knows only the rules.
+    fn number_for(&mut self, lock: &LockName, machine: usize) -> u32 {
         let newest = Rules::new(self.newest.rules.clone()).expect("rules that were agreed on");
         let by_rule = newest.rule(lock).permits;
+        if self.speaks(machine) < CARRIES_PERMITS {
+            return by_rule;
+        }
         let follows =
             if newest.names(lock) { self.calm || self.draw.usize(..8) != 0 } else { self.draw.bool() };
         if follows { by_rule } else { self.draw.u32(1..=3) }

@@ -20,6 +20,7 @@ use super::properties::exclusion::Exclusion;
 use super::properties::fences::Fences;
 use super::properties::leases::Leases;
 use super::properties::needless::Needless;
+use super::properties::one_lease::OneLease;
 use super::properties::starvation::Bound;
 use super::properties::steps::Steps;
 use super::properties::updates::Updates;
@@ -55,6 +56,7 @@ pub(super) struct World {
     pub(super) departed: Departed,
     pub(super) leases: Leases,
     pub(super) needless: Needless,
+    pub(super) one_lease: OneLease,
     pub(super) voting: VotingCheck,
     pub(super) coverage: Coverage,
     pub(super) trace: Trace,
@@ -101,7 +103,8 @@ impl World {
             agreement: Agreement::default(),
             contention: Contention::default(),
             departed: Departed::default(),
-            leases: Leases::new(clocks, strict),
+            leases: Leases::new(clocks.clone(), strict),
+            one_lease: OneLease::new(&settings, clocks),
             needless: Needless::new(&settings),
             voting: VotingCheck::default(),
             coverage: Coverage::default(),
@@ -165,6 +168,7 @@ impl World {
             node_micros: self.now.0 * self.settings.machines as u64,
             calm_micros: self.now.0.saturating_sub(self.settings.calm),
             bound_micros: self.bound.micros(),
+            left_out_micros: self.one_lease.longest,
             coverage: self.coverage,
             trace: self.trace.lines,
         }

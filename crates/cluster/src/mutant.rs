@@ -4,15 +4,35 @@
 //! private, the answer is a constant `false` and the compiler removes the line. With it, `with` switches one bug on for
 //! the calling thread.
 
-/// One deliberate mistake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutant {
+macro_rules! mutants {
+    ($($(#[$attribute:meta])+ $mutant:ident,)+) => {
+        /// One deliberate mistake.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mutant {
+            $($(#[$attribute])+ $mutant,)+
+        }
+
+        #[cfg(any(test, feature = "mutants"))]
+        impl Mutant {
+            /// All mutants.
+            pub const ALL: &'static [Mutant] = &[$(Mutant::$mutant),+];
+        }
+    };
+}
+
+mutants! {
     /// A member counts its lease from when the grant arrived, not from when it sent the renewal.
     LeaseFromReceipt,
     /// The leader excludes a member one tick before its lease is certainly over.
     ExclusionOneTickEarly,
     /// A new leader does not wait for the leases that the last one granted.
     NewLeaderDoesNotWait,
+    /// A voter does not remember whose renewals leaders have confirmed.
+    RoundsForgotten,
+    /// A voter that was restarted says that it remembers everything.
+    RestartedVoterRemembers,
+    /// A new leader counts all leases from its election, whatever voters say.
+    ElectionRestartsLeases,
     /// A renewal is granted without confirming that this site still leads.
     GrantUnconfirmed,
     /// Machines start although the census of one member is missing.
@@ -74,6 +94,8 @@ pub enum Mutant {
     NobodyHeldBack,
     /// A peer that was held back is never acknowledged anything again.
     HeldForEver,
+    /// A new leader begins a round before it has committed anything, so that it is lost.
+    RoundBeforeFirstCommit,
     /// A renewal is granted when a round of confirmation ends that began before the renewal came.
     GrantedByEarlierRound,
     /// A site that asks to join is told that it is too old without confirming that this site still leads.
@@ -88,12 +110,16 @@ pub enum Mutant {
     FormerLeaderAsksItself,
     /// A renewal that is not granted is sent again only when the next one is due.
     RenewalNotRepeated,
+    /// A renewal that is not granted is sent again as seldom as ever when the lease is about to end.
+    NoHurryAtTheEnd,
     /// A member that another one could not reach is refused, though it was stopped or cut off itself and has come back.
     ReportedMemberRefused,
     /// Of two members that could not reach each other, one of which has died, the other one is refused.
     DeadMemberCounts,
     /// Two members that cannot reach each other both stay, if their renewals seem rare by the leader's clock.
     LastingReportIgnored,
+    /// A site that was restarted is taken for a second process under its name.
+    RestartTakenForRival,
     /// A second process under the name of a running site is told to take the incarnation that the first one may take next.
     RivalTakesNextIncarnation,
     /// A renewal of the lease gives locks back to holders that were told that they have lost them.
@@ -106,71 +132,14 @@ pub enum Mutant {
     HolderElsewhereForgotten,
     /// It is not noted that a name that nobody may enter has lost enough holders for a new view.
     DrainedUnnoticed,
+    /// A member whose program knows only the rules is not told that holders count on another number of permits.
+    OlderMemberMisled,
     /// A site acts as a voter although the log names another disk.
     IdOfAnotherDisk,
     /// The voters before a change are not asked any more as soon as the change is known.
     OldVotersNotAsked,
     /// Voters are changed although too few of those after the change are there to decide.
     MinorityPromoted,
-}
-
-#[cfg(any(test, feature = "mutants"))]
-impl Mutant {
-    /// All mutants.
-    pub const ALL: [Mutant; 52] = [
-        Mutant::LeaseFromReceipt,
-        Mutant::ExclusionOneTickEarly,
-        Mutant::NewLeaderDoesNotWait,
-        Mutant::GrantUnconfirmed,
-        Mutant::CensusSkipped,
-        Mutant::ReconnectDropsOne,
-        Mutant::FenceNotCarried,
-        Mutant::OldEpochAccepted,
-        Mutant::GrantWithoutLease,
-        Mutant::SendBeforePersist,
-        Mutant::LapseKeepsLocks,
-        Mutant::GoneClientKeepsLocks,
-        Mutant::TornBatchKept,
-        Mutant::FenceStuck,
-        Mutant::OtherClusterAccepted,
-        Mutant::StampIgnored,
-        Mutant::LostDiskVotes,
-        Mutant::PastForgotten,
-        Mutant::OwnTerms,
-        Mutant::BrokenIsFreeAtOnce,
-        Mutant::RoomAskedForAtOnce,
-        Mutant::OutageIsContention,
-        Mutant::ReservedInUse,
-        Mutant::FreedWhileInUse,
-        Mutant::CensusWithoutNumbers,
-        Mutant::OldNumbersForgotten,
-        Mutant::NoDetours,
-        Mutant::AnyoneCarries,
-        Mutant::AckDoesNotSendOn,
-        Mutant::UnreachableByAge,
-        Mutant::VoidDropsSent,
-        Mutant::NobodyHeldBack,
-        Mutant::HeldForEver,
-        Mutant::GrantedByEarlierRound,
-        Mutant::TooOldUnconfirmed,
-        Mutant::FormerLeaderBelieved,
-        Mutant::OldDiskTrusted,
-        Mutant::SlowDiskKeepsLeading,
-        Mutant::FormerLeaderAsksItself,
-        Mutant::RenewalNotRepeated,
-        Mutant::ReportedMemberRefused,
-        Mutant::DeadMemberCounts,
-        Mutant::LastingReportIgnored,
-        Mutant::RivalTakesNextIncarnation,
-        Mutant::RenewalRevivesLost,
-        Mutant::WaiterNotNoted,
-        Mutant::LeftUnnoticed,
-        Mutant::HolderElsewhereForgotten,
-        Mutant::DrainedUnnoticed,
-        Mutant::IdOfAnotherDisk,
-        Mutant::OldVotersNotAsked,
-        Mutant::MinorityPromoted,
-    ];
 }
 
 /// Returns whether the bug is switched on: never, in this build.

@@ -4,7 +4,7 @@
 //! queued meanwhile go out together. Only when the socket's buffer is full does a task wait for it.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use meshlock_tls::{ClientName, TlsError, client_of, drain_tls, open_tls};
 use rustls::Connection;
@@ -13,6 +13,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
 
 use crate::gate::Buffered;
+use crate::trust::{Ending, Trust, Watched};
 
 /// Maximum number of bytes queued for a slow peer before the connection is closed. Links resend what matters.
 const MAX_WAITING: usize = 16 << 20;
@@ -299,6 +300,12 @@ impl Channel {
     /// Returns the client named by the peer's certificate; `None` without TLS.
     pub(super) fn peer_client(&self) -> Option<Result<ClientName, TlsError>> {
         self.tls.as_ref().map(|tls| client_of(&locked(tls)))
+    }
+
+    /// Registers the connection with what the peer has shown; `None` without TLS.
+    pub(super) fn register(&self, trust: &Trust, ending: &Arc<Ending>) -> Result<Option<Watched>, TlsError> {
+        let Some(tls) = &self.tls else { return Ok(None) };
+        trust.register_tls(Some(&locked(tls)), ending)
     }
 
     /// After the end of the stream, returns whether the peer itself ended the connection. With TLS the peer announces that; without the

@@ -13,6 +13,7 @@ use meshlock_protocol::Epoch;
 use tokio::sync::{Notify, watch};
 
 use super::alarm::AsyncAlarm;
+use super::busy_poll::BusyPoll;
 use super::core::{Core, Touched, flush};
 use super::disk::{self, Sink};
 use super::log;
@@ -22,6 +23,7 @@ use super::published::Published;
 use super::renewals::Renewals;
 use super::store::{Store, StoreError};
 use super::thread::IdleThread;
+use super::trust::Trust;
 use meshlock_cluster::founding;
 use meshlock_cluster::membership::disk::{Disk, DiskWrite};
 use meshlock_cluster::names::{Incarnation, SiteName};
@@ -29,7 +31,6 @@ use meshlock_cluster::node::{Abilities, ClientAnswer, ClientCall, Config, Config
 use meshlock_cluster::table::{Request, Session};
 use meshlock_cluster::time::Time;
 use meshlock_system::{now, stamp};
-use meshlock_tls::Security;
 use meshlock_wire::sites::{CARRIES_FOR_OTHERS, CHANGES_VOTERS, Introduction, Versions};
 
 /// Everything that a node needs to run.
@@ -42,13 +43,16 @@ pub struct NodeSetup {
     pub listen: Option<TcpListener>,
     /// Addresses of the other sites, as `host:port`.
     pub addresses: BTreeMap<SiteName, String>,
-    pub security: Security,
+    /// What its connections rely on, which can be replaced while it runs.
+    pub trust: Trust,
     /// Versions of the wire format to speak with other sites. The default is all known versions; tests of upgrades restrict it to behave
     /// like an older program.
     pub speaks: Versions,
     /// The directory of the durable state; `None` if all state may be lost when the process ends, as for a site that is a cluster of its
     /// own.
     pub data: Option<PathBuf>,
+    /// Whether the node's thread stays awake between inputs that follow each other closely.
+    pub busy_poll: bool,
 }
 
 impl NodeSetup {
@@ -58,9 +62,10 @@ impl NodeSetup {
             config,
             listen: None,
             addresses: BTreeMap::new(),
-            security: Security::default(),
+            trust: Trust::default(),
             speaks: Versions::default(),
             data: None,
+            busy_poll: true,
         }
     }
 }
@@ -129,6 +134,7 @@ pub(super) struct SharedNode {
     pub(super) net: Arc<Net>,
     pub(super) published: Published,
     pub(super) renewals: Renewals,
+    busy_poll: BusyPoll,
     /// Wakes the clock's task when its next alarm has moved to an earlier time.
     alarm: Notify,
 }
@@ -136,10 +142,10 @@ pub(super) struct SharedNode {
 impl Engine {
     /// Starts a node, with a thread of its own for the network and the clock.
     pub fn start(setup: NodeSetup) -> Result<Self, EngineError> {
-        let NodeSetup { mut config, listen, addresses, security, speaks, data } = setup;
+        let NodeSetup { mut config, listen, addresses, trust, speaks, data, busy_poll } = setup;
         config.start_stamp = config.start_stamp.max(stamp());
         let site = config.site.clone();
-        if matches!(security, Security::Plain) && listen.is_some() {
+        if trust.is_plain() && listen.is_some() {
             tracing::warn!(
                 "connections between sites are not protected: anyone who reaches the port can pass for any site"
             );
@@ -165,12 +171,15 @@ impl Engine {
             let _within = tasks.enter();
             AsyncAlarm::new()?
         };
-        let net = Net::new(site.clone(), fastrand::u64(..), (security, speaks), addresses, tasks.clone());
+        let net =
+            Net::new(site.clone(), fastrand::u64(..), (trust.clone(), speaks), addresses, tasks.clone());
         let published = Published::default();
         published.update(&node, false);
         let (core, state) = (Mutex::new(Core::new(node, outputs)), watch::Sender::new(NodeState::default()));
-        let (net, renewals, alarmed) = (Arc::new(net), Renewals::new(), Notify::new());
-        let shared = Arc::new(SharedNode { core, state, net, published, renewals, alarm: alarmed });
+        let (net, renewals, busy_poll) = (Arc::new(net), Renewals::new(), BusyPoll::new(busy_poll));
+        let alarmed = Notify::new();
+        let shared =
+            Arc::new(SharedNode { core, state, net, published, renewals, busy_poll, alarm: alarmed });
         let stop = Arc::new(Notify::new());
         let (running, stopped) = channel();
         let mut threads = Vec::new();
@@ -187,6 +196,7 @@ impl Engine {
             shared.lock().disk = sink;
             threads.push(thread);
         }
+        tasks.spawn(trust.keep_looking());
         threads.push(thread.work(Box::pin(run(shared.clone(), alarm, listen, stop.clone()))));
         let handle = Handle { shared, tasks };
         Ok(Engine { handle, stop, running: Some(running), threads, listening })
@@ -209,6 +219,11 @@ impl Handle {
     /// Returns the number of connections that had to make room for others, by port.
     pub fn evictions(&self) -> &Evictions {
         &self.shared.net.evictions
+    }
+
+    /// Returns what the node's connections rely on.
+    pub fn trust(&self) -> &Trust {
+        self.shared.net.trust()
     }
 
     /// Returns the runtime of the node's own thread. Tasks that run there learn of network events soonest.
@@ -252,6 +267,11 @@ impl Handle {
             peer.read_now(&self.shared);
         }
         result
+    }
+
+    /// Notices that a client's message came from a socket at this time.
+    pub(super) fn on_message_read(&self, at: Time) {
+        self.shared.busy_poll.on_input(at);
     }
 
     /// Returns what may be read without the node's lock.
@@ -358,6 +378,7 @@ async fn run(shared: Arc<SharedNode>, alarm: AsyncAlarm, listen: Option<TcpListe
             tracing::error!(?error, "the clock's alarm has failed: this site has stopped; start it again");
         }
         () = shared.renewals.keep_telling() => {}
+        () = shared.busy_poll.keep_polling() => {}
         () = stop.notified() => {}
     }
 }
@@ -391,6 +412,7 @@ impl PacketHandler for SharedNode {
             self.finish(&mut core);
         }
         flush(touched);
+        self.busy_poll.on_input(arrived);
     }
 
     fn on_connected(self: &Arc<Self>, site: &SiteName, version: u16) {

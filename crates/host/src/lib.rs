@@ -16,6 +16,7 @@
 )]
 
 mod alarm;
+mod busy_poll;
 mod channel;
 mod core;
 mod disk;
@@ -32,6 +33,7 @@ mod published;
 mod renewals;
 mod store;
 mod thread;
+mod trust;
 
 #[cfg(any(test, feature = "count-locks"))]
 pub use engine::locks_taken;
@@ -42,3 +44,4 @@ pub use pending::{
     Evicted, Evictions, PLACES, PendingConnections, PendingSlot, Port, Prefix, TooManyHandshakes,
 };
 pub use store::StoreError;
+pub use trust::{Ending, ReloadError, Reloaded, Trust, Untrusted, Watched, log_refusal};

@@ -1,14 +1,15 @@
 //! The values that [`NodeBuilder`](crate::NodeBuilder) takes.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use meshlock_cluster::access::{Access, Pace, RuleText, Tokens, Verb as AccessVerb};
+use meshlock_cluster::access::{Access, KnownToken, Pace, RuleText, Tokens, Verb as AccessVerb};
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::node::Voting;
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::time::{Drift, Span};
 use meshlock_host::gate::{Each, Policy};
+use meshlock_tls::Revoked;
 
 use crate::error::{StartError, client_name};
 
@@ -185,6 +186,8 @@ pub struct AccessToken {
     pub name: String,
     /// The token's SHA-256, in hexadecimal digits.
     pub sha256: String,
+    /// When the token ends: from then on it is refused. `None` if it does not end.
+    pub expires: Option<SystemTime>,
 }
 
 impl AccessToken {
@@ -195,7 +198,22 @@ impl AccessToken {
     /// let token = meshlock::config::AccessToken::new("ci-1", hash);
     /// ```
     pub fn new(name: impl Into<String>, sha256: impl Into<String>) -> Self {
-        AccessToken { name: name.into(), sha256: sha256.into() }
+        AccessToken { name: name.into(), sha256: sha256.into(), expires: None }
+    }
+
+    /// Sets when the token ends.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    /// let token = meshlock::config::AccessToken::new("ci-1", hash)
+    ///     .expires(SystemTime::now() + Duration::from_secs(90 * 24 * 3600));
+    /// ```
+    #[must_use]
+    pub fn expires(mut self, at: SystemTime) -> Self {
+        self.expires = Some(at);
+        self
     }
 }
 
@@ -218,11 +236,19 @@ pub(crate) fn policy(access: &[AccessRule], tokens: &[AccessToken]) -> Result<Po
     for (at, token) in tokens.iter().enumerate() {
         let key = |field: &str| format!("tokens[{}].{field}", at + 1);
         let hash = token.sha256.parse().map_err(|error| StartError::setting(key("sha256"), error))?;
-        known.push((client_name(&key("name"), &token.name)?, hash));
+        // Whatever ends before 1970 is over.
+        let since = |at: SystemTime| at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let (name, expires) = (client_name(&key("name"), &token.name)?, token.expires.map(since));
+        known.push(KnownToken { name, hash, expires });
     }
     let tokens = Tokens::new(known)
         .map_err(|(at, error)| StartError::setting(format!("tokens[{}]", at + 1), error))?;
     Ok(Policy { access, tokens })
+}
+
+pub(crate) fn revoked(entries: &[String]) -> Result<Revoked, StartError> {
+    Revoked::new(entries)
+        .map_err(|(at, error)| StartError::setting("revoked", format!("entry {}: {error}", at + 1)))
 }
 
 /// Where the audit log goes: who was granted, denied or took away which lock.

@@ -11,12 +11,10 @@ use meshlock_cluster::table::{Session, Wait};
 use meshlock_cluster::time::Span;
 use meshlock_host::Engine;
 use meshlock_host::front::{AcquireParams, AcquireState, Acquisition, Admitted, Ended, Front, Owner};
-use meshlock_host::gate::Policy;
 use meshlock_system::now;
 
 use crate::blocking::wait_for;
 use crate::builder::{NodeBuilder, OpenDoors};
-use crate::config::{AccessRule, AccessToken, policy};
 use crate::error::{AcquireError, StartError};
 use crate::guard::Guard;
 use crate::guards::Guards;
@@ -395,53 +393,6 @@ impl Node {
     /// ```
     pub fn failed_blocking(&self) {
         wait_for(self.failed());
-    }
-
-    /// Replaces the access rules and tokens of `clients` and the API. Locks that were granted before are kept.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let node = meshlock::Node::local()?;
-    /// use meshlock::config::{AccessRule, Verb};
-    ///
-    /// node.set_access(&[AccessRule::new("ci-*", "deploy/*", [Verb::Acquire])], &[])?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn set_access(&self, access: &[AccessRule], tokens: &[AccessToken]) -> Result<(), StartError> {
-        let policy: Policy = policy(access, tokens)?;
-        self.inner.front.set_policy(policy);
-        Ok(())
-    }
-
-    /// Reopens the audit log's file, after log rotation has moved it away.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
-    /// let path = dir.path().join("audit.jsonl");
-    /// let audit = meshlock::config::Audit::File(path.clone());
-    /// let node = meshlock::Node::builder().in_memory().audit(audit).start()?;
-    /// std::fs::rename(&path, dir.path().join("audit.1"))?;
-    /// node.reopen_audit_log();
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn reopen_audit_log(&self) {
-        self.inner.front.audit().reopen();
-    }
-
-    /// Waits for a limited time until the events so far are written to the audit log's file.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let node = meshlock::Node::local()?;
-    /// node.flush_audit_log();
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn flush_audit_log(&self) {
-        self.inner.front.audit().flush();
     }
 
     /// Returns the node's admission path, for the other crates of this project.

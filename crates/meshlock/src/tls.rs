@@ -2,8 +2,10 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
-use meshlock_tls::{CertificateFault, Files, Identity, IdentityError};
+use meshlock_host::ReloadError;
+use meshlock_tls::{CertificateFault, Files, Identity, IdentityError, wall_clock};
 
 /// The identity of this program and the authority it trusts: a certificate of the cluster's own authority (`meshlock ca issue`) with its
 /// key, and the authority's certificate.
@@ -85,6 +87,14 @@ pub enum TlsError {
         /// The reason and the remedy, for people.
         why: String,
     },
+    /// A running site cannot use it: it is the certificate of another site, or the site runs without TLS, or its certificates came from
+    /// memory and cannot be read again.
+    #[error("{why}")]
+    #[non_exhaustive]
+    Replacement {
+        /// The reason and the remedy, for people.
+        why: String,
+    },
     /// The key belongs to another certificate, or is of a kind that is not supported.
     #[error("{why}")]
     #[non_exhaustive]
@@ -106,6 +116,10 @@ pub enum CertificateCause {
     NotYet,
     /// Another authority has signed it, or none.
     OtherAuthority,
+    /// The authority that signed it has expired.
+    AuthorityExpired,
+    /// It is on the list of the revoked.
+    Revoked,
     /// It was made for another use.
     Use,
     /// The name in it is missing or malformed.
@@ -115,6 +129,15 @@ pub enum CertificateCause {
 }
 
 impl TlsError {
+    pub(crate) fn of_reload(error: ReloadError) -> Self {
+        match error {
+            ReloadError::Identity(error) => TlsError::of(error),
+            other @ (ReloadError::OtherBearer { .. } | ReloadError::NoFiles | ReloadError::Plain) => {
+                TlsError::Replacement { why: other.to_string() }
+            }
+        }
+    }
+
     fn of(error: IdentityError) -> Self {
         let why = error.to_string();
         match error {
@@ -128,6 +151,8 @@ impl TlsError {
                     CertificateFault::Expired { .. } => CertificateCause::Expired,
                     CertificateFault::NotYet { .. } => CertificateCause::NotYet,
                     CertificateFault::OtherAuthority => CertificateCause::OtherAuthority,
+                    CertificateFault::AuthorityExpired { .. } => CertificateCause::AuthorityExpired,
+                    CertificateFault::Revoked { .. } => CertificateCause::Revoked,
                     CertificateFault::Use => CertificateCause::Use,
                     CertificateFault::Name(_) => CertificateCause::Name,
                     CertificateFault::Other(_) => CertificateCause::Other,
@@ -183,6 +208,34 @@ impl Tls {
     /// ```
     pub fn from_pem(authority: &[u8], certificate: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         Identity::from_pem(authority, certificate, key).map(Tls).map_err(TlsError::of)
+    }
+
+    /// Returns when it cannot be used any more: when its certificate ends, or the authority's.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let ends = meshlock::Tls::from_dir("site-db-1")?.expires();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn expires(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(self.0.own().until().as_secs())
+    }
+
+    /// Returns a warning for each certificate that ends within 30 days, which says what to do.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// for warning in meshlock::Tls::from_dir("site-db-1")?.warnings() {
+    ///     eprintln!("{warning}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn warnings(&self) -> Vec<String> {
+        let (bearer, now) = (self.0.bearer(), wall_clock());
+        let expiries = self.0.expiries();
+        expiries.iter().filter_map(|expiry| Some(expiry.warning(bearer, now)?.to_string())).collect()
     }
 
     pub(crate) fn identity(&self) -> &Identity {

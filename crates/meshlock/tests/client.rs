@@ -212,3 +212,54 @@ fn a_client_notices_a_blocked_node_by_its_own_clock() {
         }
     });
 }
+
+#[test]
+fn a_node_takes_other_certificates_and_a_client_that_is_connected_keeps_its_lock() {
+    async_test(async {
+        let dir = tempfile::tempdir().unwrap();
+        ca::init(dir.path(), 100).unwrap();
+        let name: SiteName = "local".parse().unwrap();
+        let issue = |bearer: &Bearer| ca::issue(dir.path(), bearer, 50).unwrap();
+        issue(&Bearer::Site(name.clone()));
+        issue(&Bearer::Site("other".parse().unwrap()));
+        issue(&Bearer::Client("ci".parse().unwrap()));
+        let tls = |of: &str| Tls::from_dir(dir.path().join(of)).unwrap();
+        let node = Node::builder()
+            .in_memory()
+            .tls(tls("site-local"))
+            .clients("127.0.0.1:0")
+            .access(AccessRule::new("*", "*", [Verb::Acquire]))
+            .start()
+            .unwrap();
+        let address = node.clients_address().unwrap().to_string();
+        let connect = || Client::connect([Endpoint::tcp(address.as_str(), &tls("client-ci")).unwrap()]);
+        let first = connect().await.unwrap();
+        let guard = first.lock("orders").await.unwrap();
+
+        std::fs::rename(dir.path().join("site-local"), dir.path().join("before")).unwrap();
+        let error = node.reload_tls().unwrap_err().to_string();
+        assert!(error.contains("ca.pem: cannot be read: No such file"), "{error}");
+        let error = node.set_tls(&tls("site-other")).unwrap_err().to_string();
+        assert!(
+            error.contains("it is the certificate of the site 'other', and this is the site 'local'"),
+            "{error}"
+        );
+        connect().await.unwrap();
+        issue(&Bearer::Site(name));
+        node.reload_tls().unwrap();
+        node.set_tls(&tls("before")).unwrap();
+        assert!(!guard.is_lost());
+        assert!(
+            tls("site-local").expires() > std::time::SystemTime::now()
+                && tls("site-local").warnings().is_empty()
+        );
+
+        let error = node.set_revoked(&["ci".to_owned()]).unwrap_err();
+        assert_eq!(error.key(), Some("revoked"));
+        node.set_revoked(&["client/ci".to_owned()]).unwrap();
+        eventually_async("its lock is lost", tokio::time::sleep, || guard.is_lost()).await;
+        let error = connect().await.unwrap_err().to_string();
+        assert!(error.contains("it is revoked"), "{error}");
+        assert!(Node::local().unwrap().reload_tls().unwrap_err().to_string().contains("runs without TLS"));
+    });
+}

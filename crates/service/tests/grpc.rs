@@ -11,7 +11,6 @@ use meshlock_host::front::Front;
 use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{ApiLimits, Serving};
 use meshlock_testing::{Deadline, in_time};
-use meshlock_tls::Security;
 use prost::Message;
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
@@ -113,8 +112,7 @@ fn with_api<F: Future<Output = ()>>(scenario: impl FnOnce(Client) -> F) {
     let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
     let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let setup =
-        meshlock_service::ApiSetup { listener, security: Security::Plain, limits: ApiLimits::default() };
+    let setup = meshlock_service::ApiSetup { listener, limits: ApiLimits::default() };
     let serving = Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap();
     let endpoint = Endpoint::from_shared(format!("http://{}", serving.address())).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -10,7 +10,6 @@ use meshlock_host::front::Front;
 use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{ApiLimits, ServeError, Serving};
 use meshlock_testing::{BoundedChild, BoundedCommand, Lines, eventually, needs_program};
-use meshlock_tls::Security;
 use serde_json::{Value, json};
 
 struct Api {
@@ -37,7 +36,7 @@ impl Api {
             sites.iter().map(|site| site.parse().unwrap()).collect();
         let engine = Engine::start(NodeSetup::new(Config::new(sites[0].clone(), sites))).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let setup = meshlock_service::ApiSetup { listener, security: Security::Plain, limits };
+        let setup = meshlock_service::ApiSetup { listener, limits };
         let serving = Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap();
         Some(Api { serving, _engine: engine })
     }
@@ -332,8 +331,7 @@ fn without_tls_and_rules_only_this_machine_is_served() {
     let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
     let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-    let setup =
-        meshlock_service::ApiSetup { listener, security: Security::Plain, limits: ApiLimits::default() };
+    let setup = meshlock_service::ApiSetup { listener, limits: ApiLimits::default() };
     let error = Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap_err();
     assert!(matches!(error, ServeError::Open(_)));
     assert!(error.to_string().contains("open to everyone who reaches 0.0.0.0:"), "{error}");

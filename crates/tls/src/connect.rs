@@ -8,6 +8,7 @@ use rustls::server::NoServerSessionStorage;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
+use super::clock::WallClock;
 use super::error::{CertificateFault, TlsError};
 use super::identity::Identity;
 use super::name::{Bearer, ClientName};
@@ -50,6 +51,7 @@ impl Identity {
             .with_client_cert_resolver(self.shown.clone());
         config.resumption = Resumption::disabled();
         config.enable_sni = false;
+        config.time_provider = Arc::new(WallClock);
         config
     }
 
@@ -66,6 +68,7 @@ impl Identity {
             .with_cert_resolver(self.shown.clone());
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
+        config.time_provider = Arc::new(WallClock);
         config
     }
 }

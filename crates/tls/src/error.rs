@@ -22,6 +22,12 @@ pub enum CertificateFault {
     /// It was signed by another authority, or by none.
     #[error("it is not from this cluster's authority; issue it with the one whose ca.pem this site has")]
     OtherAuthority,
+    /// The authority that signed it has expired.
+    #[error("the authority that signed it has expired{}; replace the authority (docs/operating.md says how)", Days(Some(*ago), " ", " ago"))]
+    AuthorityExpired { ago: Duration },
+    /// The configuration of this site refuses it.
+    #[error("this site's list `revoked` has the entry '{entry}'; issue a certificate that is not on it")]
+    Revoked { entry: String },
     /// It was not issued for this use, such as a client's certificate for accepting connections.
     #[error("it was not made for this use; only a site's certificate answers calls")]
     Use,
@@ -77,6 +83,11 @@ pub enum TlsError {
     /// The peer's certificate is not accepted.
     #[error("the peer's certificate: {0}")]
     Peer(CertificateFault),
+    /// The peer is on this site's list of the revoked. A handshake does not say by which entry.
+    #[error(
+        "the peer's certificate, or its name, is on this site's list `revoked`; issue it a certificate that is not"
+    )]
+    PeerRevoked,
     /// Another site or client is at the address.
     #[error("{found} answers where the site '{expected}' should; look at its address in the configuration")]
     OtherBearer { expected: SiteName, found: Bearer },
@@ -129,6 +140,7 @@ impl TlsError {
             rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
                 TlsError::Peer(CertificateFault::OtherAuthority)
             }
+            rustls::Error::InvalidCertificate(CertificateError::Revoked) => TlsError::PeerRevoked,
             rustls::Error::InvalidCertificate(error) => {
                 TlsError::Peer(CertificateFault::Other(error.to_string()))
             }
@@ -147,6 +159,9 @@ impl TlsError {
 fn refused(alert: AlertDescription) -> Option<&'static str> {
     let why = match alert {
         AlertDescription::CertificateExpired => "it has expired, by the peer's clock",
+        AlertDescription::CertificateRevoked => {
+            "it is revoked: the list `revoked` of the peer's configuration has its name or its serial number"
+        }
         AlertDescription::UnknownCA => "the peer has another authority's ca.pem",
         AlertDescription::CertificateRequired => "the peer got none",
         AlertDescription::CertificateUnknown => "it is not one that the peer expects here; its log says why",

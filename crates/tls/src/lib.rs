@@ -13,24 +13,34 @@
 
 #[cfg(feature = "authority")]
 pub mod ca;
+mod clock;
 mod connect;
 mod error;
+mod expiry;
 mod identity;
 mod name;
 mod records;
+mod revoked;
 mod security;
 #[cfg(test)]
 #[cfg(feature = "authority")]
 mod tests;
 mod verify;
 mod wrap;
+mod x509;
 
+pub use clock::wall_clock;
 #[cfg(all(test, feature = "authority"))]
 use connect::bearer_of;
 pub use connect::{bearer_of_chain, client_of, site_of};
 pub use error::{CertificateFault, IdentityError, TlsError};
-pub use identity::{Files, Identity};
+pub use expiry::{ExpiringPart, Expiry, ExpiryWarning};
+pub use identity::{FileStamps, Files, Identity};
 pub use name::{Bearer, BearerError, ClientName, ClientNameError};
 pub use records::{drain_tls, open_tls};
+pub use revoked::{Revoked, RevokedError};
+pub use rustls::pki_types::UnixTime;
 pub use security::Security;
+pub use verify::{Accepted, ShownBy};
 pub use wrap::Wrap;
+pub use x509::{Serial, SerialError, shown_time, unix_time_of};

@@ -201,9 +201,11 @@ fn a_certificate_is_judged_by_the_time_it_is_looked_at() {
     let now = UnixTime::now().as_secs();
     let at = |seconds: u64| {
         let time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-        authority.judge(&certificate, &[], webpki::KeyUsage::client_auth(), time)
+        authority.judge(&certificate, &[], ShownBy::Caller, time)
     };
-    assert_eq!(at(now), Ok(site("a")));
+    let accepted = at(now).unwrap();
+    assert_eq!(accepted.bearer, site("a"));
+    assert!(accepted.until().as_secs().abs_diff(now + 10 * 24 * 3600) < 60, "{accepted:?}");
     let error = at(now + 15 * 24 * 3600).unwrap_err().to_string();
     assert!(error.starts_with("it has expired 5 days ago; issue a new one"), "{error}");
     let error = at(now - 5 * 24 * 3600).unwrap_err().to_string();
@@ -320,4 +322,133 @@ fn files_that_cannot_be_an_identity_are_named() {
 fn an_error_of_a_stream_that_is_not_about_tls_stays_what_it_is() {
     let error = TlsError::of(io::Error::from(io::ErrorKind::ConnectionReset));
     assert!(matches!(error, TlsError::Io(error) if error.kind() == io::ErrorKind::ConnectionReset));
+}
+
+/// Seconds of this many days.
+fn days(days: u64) -> u64 {
+    days * 24 * 3600
+}
+
+fn at(seconds: u64) -> UnixTime {
+    UnixTime::since_unix_epoch(Duration::from_secs(seconds))
+}
+
+/// The certificates in a file, as a peer shows them.
+fn chain_of(files: &Files) -> Vec<rustls::pki_types::CertificateDer<'static>> {
+    identity::certificates(&files.certificate).unwrap()
+}
+
+#[test]
+fn nothing_can_be_relied_on_for_longer_than_its_authority() {
+    let dir = tempfile::tempdir().unwrap();
+    ca::init(dir.path(), 20).unwrap();
+    let files = ca::issue(dir.path(), &site("a"), 100).unwrap();
+    let identity = Identity::load(&files).unwrap();
+    let now = wall_clock().as_secs();
+    let accepted = identity.judge(&chain_of(&files), ShownBy::Called, at(now)).unwrap();
+    assert!(accepted.until().as_secs().abs_diff(now + days(20)) < 60, "{accepted:?}");
+    assert!(accepted.ends.as_secs().abs_diff(now + days(100)) < 60, "{accepted:?}");
+    let [own, authority] = identity.expiries();
+    assert_eq!((own.at, authority.at), (accepted.ends, accepted.authority_ends));
+    assert!(own.file.ends_with("cert.pem") && authority.file.ends_with("ca.pem"));
+    let late =
+        identity.judge(&chain_of(&files), ShownBy::Caller, at(now + days(30))).unwrap_err().to_string();
+    assert!(late.contains("the authority that signed it has expired"), "{late}");
+    // The last second counts.
+    assert!(identity.judge(&chain_of(&files), ShownBy::Caller, accepted.until()).is_ok());
+}
+
+#[test]
+fn an_authority_that_has_expired_is_no_obstacle_to_another_one() {
+    let (old, new) = (tempfile::tempdir().unwrap(), authority());
+    ca::init(old.path(), 20).unwrap();
+    let files = ca::issue(new.path(), &site("a"), 100).unwrap();
+    let both = [old.path().join("ca.pem"), new.path().join("ca.pem")];
+    fs::write(&files.authority, both.map(|file| fs::read_to_string(file).unwrap()).concat()).unwrap();
+    let identity = Identity::load(&files).unwrap();
+    let later = at(wall_clock().as_secs() + days(30));
+    assert!(identity.judge(&chain_of(&files), ShownBy::Caller, later).is_ok());
+    let others = ca::issue(old.path(), &site("b"), 100).unwrap();
+    assert!(identity.judge(&chain_of(&others), ShownBy::Caller, wall_clock()).is_ok(), "both are trusted");
+    let error = identity.judge(&chain_of(&others), ShownBy::Caller, later).unwrap_err().to_string();
+    assert!(error.contains("the authority that signed it has expired"), "{error}");
+}
+
+#[test]
+fn too_many_authorities_are_refused() {
+    let dir = authority();
+    let files = ca::issue(dir.path(), &site("a"), 30).unwrap();
+    let one = fs::read_to_string(&files.authority).unwrap();
+    fs::write(&files.authority, one.repeat(17)).unwrap();
+    let error = Identity::load(&files).unwrap_err().to_string();
+    assert!(error.contains("17 certificates; at most 16 are allowed"), "{error}");
+}
+
+#[test]
+fn a_revoked_peer_is_refused_and_both_sides_say_why() {
+    let dir = authority();
+    let [a, b] = ["a", "b"].map(|name| ca::issue(dir.path(), &site(name), 30).unwrap());
+    let [a, b] = [a, b].map(|files| Identity::load(&files).unwrap());
+    let serial = b.own().serial.clone();
+    for entry in ["site/b".to_owned(), format!("serial/{serial}")] {
+        let careful = a.refusing(Arc::new(Revoked::new(&[entry]).unwrap()));
+        // The revoked site calls.
+        let (caller, called) = shake(&b, "a", &careful);
+        assert!(matches!(called.unwrap_err(), TlsError::PeerRevoked));
+        let error = caller.unwrap_err().to_string();
+        assert!(error.contains("refuses this side's certificate: it is revoked"), "{error}");
+        // The revoked site is called.
+        let (caller, called) = shake(&careful, "b", &b);
+        assert!(matches!(caller.unwrap_err(), TlsError::PeerRevoked));
+        assert!(called.unwrap_err().to_string().contains("it is revoked"));
+    }
+    let careful = a.refusing(Arc::new(Revoked::new(&["client/b", "serial/00"]).unwrap()));
+    let (caller, called) = shake(&b, "a", &careful);
+    assert_eq!((caller.unwrap(), called.unwrap()), ((), site("b")));
+}
+
+#[test]
+fn a_client_that_connects_again_uses_what_its_files_have_by_then() {
+    let dir = authority();
+    let files = ca::issue(dir.path(), &client("ci"), 30).unwrap();
+    let before = Identity::load(&files).unwrap();
+    assert_eq!(before.renewed().own(), before.own());
+    fs::rename(dir.path().join("client-ci"), dir.path().join("before")).unwrap();
+    assert_eq!(before.renewed().own(), before.own(), "there are no files");
+    ca::issue(dir.path(), &client("ci"), 60).unwrap();
+    let after = before.renewed();
+    assert!(after.own().ends > before.own().ends && after.renewed().own() == after.own());
+    fs::write(&files.certificate, "nonsense").unwrap();
+    assert_eq!(after.renewed().own(), after.own());
+    let other = ca::issue(dir.path(), &client("other"), 90).unwrap();
+    fs::copy(other.certificate, &files.certificate).unwrap();
+    fs::copy(other.key, &files.key).unwrap();
+    assert_eq!(after.renewed().own(), after.own(), "it does not become somebody else");
+    let [authority, certificate, key] =
+        ["ca.pem", "cert.pem", "key.pem"].map(|file| fs::read(dir.path().join("before").join(file)).unwrap());
+    let in_memory = Identity::from_pem(&authority, &certificate, &key).unwrap();
+    assert_eq!(in_memory.renewed().own(), before.own());
+}
+
+#[test]
+fn hostile_files_are_errors_and_never_a_panic() {
+    let dir = authority();
+    let files = ca::issue(dir.path(), &site("a"), 30).unwrap();
+    let [authority, certificate, key] =
+        [&files.authority, &files.certificate, &files.key].map(|file| fs::read(file).unwrap());
+    for (which, good) in [&authority, &certificate, &key].into_iter().enumerate() {
+        for at in (0..good.len()).step_by(7) {
+            let mut changed = good.clone();
+            changed[at] = changed[at].wrapping_add(1);
+            for bad in [good[..at].to_vec(), changed] {
+                let mut three = [authority.clone(), certificate.clone(), key.clone()];
+                three[which] = bad;
+                let _ = Identity::from_pem(&three[0], &three[1], &three[2]);
+            }
+        }
+    }
+    let header = b"-----BEGIN CERTIFICATE-----\n".repeat(1000);
+    assert!(Identity::from_pem(&header, &certificate, &key).is_err());
+    fs::write(&files.certificate, vec![b'-'; 1 << 19]).unwrap();
+    assert!(Identity::load(&files).unwrap_err().to_string().contains("more than 262144 bytes"));
 }

@@ -2,8 +2,10 @@
 //! their process ids.
 
 pub(super) mod etcd;
-mod http;
+pub(super) mod etcd_client;
+mod health;
 mod jute;
+mod proto;
 pub(super) mod redis;
 pub(super) mod redlock;
 mod resp;
@@ -18,8 +20,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+pub(super) use health::until_healthy;
+
 /// How long a service may take until it answers.
 const READY_WITHIN: Duration = Duration::from_secs(40);
+
+/// The pause between two attempts to reach a service that starts.
+const ATTEMPT_EVERY: Duration = Duration::from_millis(10);
 
 /// One process of a service. Dropping it ends it.
 pub(super) struct Server {
@@ -86,7 +93,7 @@ where
         if start.elapsed() > READY_WITHIN {
             return Err(error.context(format!("no answer within {} seconds", READY_WITHIN.as_secs())));
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(ATTEMPT_EVERY).await;
     }
 }
 

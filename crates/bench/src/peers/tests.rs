@@ -6,7 +6,8 @@ use meshlock_testing::{async_test, in_time, skip};
 
 use super::{etcd, redis, redlock, zookeeper};
 use crate::sides::PeerService;
-use crate::system::{System, contended, many_locks};
+use crate::system::{System, contended};
+use crate::workload::Workload;
 
 /// Whether a test can run that needs this peer. If not, it is skipped.
 fn is_there(peer: PeerService) -> bool {
@@ -22,8 +23,9 @@ async fn excludes(system: impl System) {
     let window = Duration::from_millis(200);
     let run = in_time("clients compete for one lock", contended(&system, 5, window)).await.unwrap();
     assert!(run.entries_per_second > 0.0);
-    let many = in_time("clients compete for several locks", many_locks(&system, 3, 4, window)).await;
-    assert!(many.unwrap() > 0.0);
+    let several = Workload::new(4, 3, 0.99, Duration::from_micros(20));
+    let run = in_time("clients compete for several locks", several.run(&system, window)).await.unwrap();
+    assert!(run.entries_per_second > 0.0);
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! Three sites as processes of their own, `meshlock node`. Clients connect to the Unix sockets of the sites.
+//! Three sites as processes of their own. Clients connect to the Unix sockets of the sites.
 //!
 //! The clients do their own I/O, on the runtime of the measurement: a client of the library has a thread that reads, and passing each
 //! message on from it would be measured, too. What the messages mean is the library's [`OpenRequests`]; its cost, one entry in a map, is
 //! far below a microsecond, and it allocates nothing once the map has its first node.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,41 +16,18 @@ use meshlock_wire::clients::{Tag, ToClient, ToNode, VERSIONS, put_to_node, take_
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-use crate::output::free_addresses;
+use super::node_processes::{NodeProcesses, SITES};
 use crate::peers::{Server, until_ready};
 use crate::system::{Kill, LockClient, System};
 
-const SITES: usize = 3;
-
 /// Three processes `meshlock node`.
-pub(crate) struct Daemons {
-    program: PathBuf,
-    sites: Vec<Server>,
-    sockets: Vec<PathBuf>,
-    directory: tempfile::TempDir,
-}
+pub(crate) struct Daemons(NodeProcesses);
 
 impl Daemons {
     pub(crate) async fn start(program: &Path) -> anyhow::Result<Self> {
-        let directory = tempfile::tempdir()?;
-        let name = |number: usize| format!("site-{}", number + 1);
-        let addresses = free_addresses(SITES)?;
-        let join: Vec<String> = addresses
-            .iter()
-            .enumerate()
-            .map(|(number, address)| format!("{}={address}", name(number)))
-            .collect();
-        let sockets: Vec<PathBuf> =
-            (0..SITES).map(|number| directory.path().join(format!("{}.sock", name(number)))).collect();
-        let mut sites = Vec::new();
-        for (number, socket) in sockets.iter().enumerate() {
-            let mut command = Command::new(program);
-            command.args(["node", "--plain", "--site", &name(number), "--data", &format!("data-{number}")]);
-            command.arg("--socket").arg(socket).arg("--join").args(&join);
-            sites.push(Server::start(command, directory.path(), &name(number))?);
-        }
-        for socket in &sockets {
-            until_ready(&mut sites, || async {
+        let mut nodes = NodeProcesses::start(program)?;
+        for socket in &nodes.sockets {
+            until_ready(&mut nodes.sites, || async {
                 let mut client = SocketClient::connect(socket).await?;
                 // A lock is granted only once the site is a member of the cluster.
                 client.acquire("ready").await?;
@@ -58,7 +35,7 @@ impl Daemons {
             })
             .await?;
         }
-        Ok(Daemons { program: program.to_owned(), sites, sockets, directory })
+        Ok(Daemons(nodes))
     }
 }
 
@@ -66,22 +43,23 @@ impl System for Daemons {
     type Client = SocketClient;
 
     async fn connect(&self, number: usize, _expiry: Duration) -> anyhow::Result<Self::Client> {
-        SocketClient::connect(&self.sockets[number % SITES]).await
+        SocketClient::connect(&self.0.sockets[number % SITES]).await
     }
 
     fn processes(&self) -> Vec<u32> {
-        self.sites.iter().map(Server::id).collect()
+        self.0.ids()
     }
 
     /// The holder is a command under `meshlock run`, as users have it.
     async fn hold(&self, lock: &'static str) -> anyhow::Result<Kill> {
-        let started = self.directory.path().join(format!("{lock}.started"));
-        let mut command = Command::new(&self.program);
-        command.arg("run").arg(lock).arg("--socket").arg(&self.sockets[0]).args(["--", "sh", "-c"]);
+        let NodeProcesses { program, sockets, directory, .. } = &self.0;
+        let started = directory.path().join(format!("{lock}.started"));
+        let mut command = Command::new(program);
+        command.arg("run").arg(lock).arg("--socket").arg(&sockets[0]).args(["--", "sh", "-c"]);
         // The command writes its process id once it holds the lock.
         command.arg("echo $$ > \"$0.new\" && mv \"$0.new\" \"$0\" && exec sleep 600").arg(&started);
         command.stdin(Stdio::null());
-        let mut run = Server::start(command, self.directory.path(), lock)?;
+        let mut run = Server::start(command, directory.path(), lock)?;
         let start = Instant::now();
         while !started.exists() {
             if start.elapsed() > Duration::from_secs(20) {
@@ -100,7 +78,7 @@ impl System for Daemons {
     }
 
     fn kill_first(&mut self) -> bool {
-        self.sites[0].kill();
+        self.0.sites[0].kill();
         true
     }
 }

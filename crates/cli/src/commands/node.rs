@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use meshlock::Node;
+use meshlock::{Node, TlsError};
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
 use tracing::Level;
@@ -22,7 +22,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::output::{CommandOutcome, UsageError};
 use crate::settings::example::EXAMPLE;
 use crate::settings::file::{self, ConfigSource, File, ListedSite, SocketMode};
-use crate::settings::guard::access_of;
+use crate::settings::guard::{Replaceable, replaceable};
 use crate::settings::{Flags, NodeSettings, located};
 use otlp::{Collector, Exporter};
 use repeats::Repeats;
@@ -34,8 +34,8 @@ Without --config and --join the site is a cluster of its own, for the programs o
 
 The node prints one line when its site has become a member. SIGTERM or SIGINT makes the site leave the cluster: its clients have
 the configured shutdown_grace to release their locks, then they are told that the locks are lost. A second signal ends the node at
-once; the other sites then wait until its lease is over. SIGHUP makes the node read [[access]] and [[tokens]] again, and reopen
-the audit log.")]
+once; the other sites then wait until its lease is over. SIGHUP makes the node read [[access]], [[tokens]],
+`revoked` and the files of [tls] again, and reopen the audit log.")]
 pub(crate) struct Arguments {
     /// The configuration file
     #[arg(long, value_name = "FILE")]
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     /// Print a configuration file that explains every key, and exit
     #[arg(long)]
     example_config: bool,
-    /// Check the configuration and the certificates, and exit
+    /// Check the configuration and the certificates, warn of certificates and tokens that end soon, and exit
     #[arg(long)]
     check: bool,
     /// The name of this site; overrides the configuration file
@@ -141,7 +141,7 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<C
         otlp,
         ..
     } = arguments;
-    let reload = Reload { config: config.clone() };
+    let reload = Reload { config: config.clone(), plain };
     let (file, source) =
         config.map_or_else(|| Ok((File::default(), ConfigSource::default())), |path| file::read(&path))?;
     let repeats = Repeats::default();
@@ -154,6 +154,9 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<C
     if check {
         let (site, cluster) = settings.node.names()?;
         writeln!(out, "{site} of {cluster}: the configuration is valid")?;
+        for warning in &settings.warnings {
+            writeln!(out, "warning: {warning}")?;
+        }
         return Ok(CommandOutcome::Done);
     }
     let outcome = daemon::run(settings, &source, &reload, &repeats, out);
@@ -161,20 +164,36 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<C
     outcome
 }
 
-/// The file from which SIGHUP reads the access rules and tokens again.
+/// The file from which SIGHUP reads again what a running node can replace.
 #[derive(Clone, Debug)]
 struct Reload {
     config: Option<PathBuf>,
+    /// The flag `--plain`, which overrides the file.
+    plain: bool,
 }
 
 impl Reload {
-    /// Applies the access rules and tokens that the file has now. Returns false if there is no file.
-    fn access(&self, node: &Node) -> anyhow::Result<bool> {
-        let Some(path) = &self.config else { return Ok(false) };
+    /// Reads the file. Returns `None` if there is none.
+    fn read(&self) -> anyhow::Result<Option<(Replaceable, ConfigSource)>> {
+        let Some(path) = &self.config else { return Ok(None) };
         let (file, source) = file::read(path)?;
-        let (access, tokens) = access_of(file);
-        node.set_access(&access, &tokens).map_err(|error| located(&source, error))?;
-        Ok(true)
+        let mut said = replaceable(file, &source);
+        if self.plain {
+            said.tls = None;
+        }
+        Ok(Some((said, source)))
+    }
+
+    /// Applies the access rules, the tokens and the list of the revoked.
+    fn access(said: &Replaceable, source: &ConfigSource, node: &Node) -> anyhow::Result<()> {
+        let wrong = |error| located(source, error);
+        node.set_revoked(&said.revoked).map_err(wrong)?;
+        node.set_access(&said.access, &said.tokens).map_err(wrong)
+    }
+
+    /// Reads the certificates, if there are any.
+    fn certificates(said: &Replaceable, node: &Node) -> Result<(), TlsError> {
+        said.tls.as_ref().map_or(Ok(()), |files| node.set_tls(&files.read()?))
     }
 }
 

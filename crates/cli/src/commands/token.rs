@@ -8,6 +8,7 @@ use meshlock_host::gate::new_token;
 use serde_json::json;
 
 use crate::output::{self, CommandOutcome, UsageError};
+use crate::settings::end_date::EndDate;
 
 /// Arguments of `meshlock token`.
 #[derive(Debug, Args)]
@@ -23,6 +24,9 @@ enum TokenCommand {
     New {
         /// The name of the client: the principal in access rules
         name: ClientName,
+        /// When the token ends, in UTC: a date means its beginning; such as 2030-01-31 or 2030-01-31T12:00:00Z [default: never]
+        #[arg(long, value_name = "DATE")]
+        expires: Option<EndDate>,
         /// Print one JSON document
         #[arg(long)]
         json: bool,
@@ -30,7 +34,7 @@ enum TokenCommand {
 }
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
-    let TokenCommand::New { name, json } = &arguments.command;
+    let TokenCommand::New { name, expires, json } = &arguments.command;
     if name.is_reserved() {
         let why = format!("'{name}' means something else in access rules; choose another name for the token");
         return Err(UsageError::new(why).into());
@@ -38,7 +42,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     let token = new_token()?;
     let hash = TokenHash::of(&token);
     if *json {
-        let document = json!({ "name": name.as_str(), "token": token, "sha256": hash.to_string() });
+        let mut document = json!({ "name": name.as_str(), "token": token, "sha256": hash.to_string() });
+        if let Some(expires) = expires {
+            document["expires"] = expires.to_string().into();
+        }
         output::json(out, &document)?;
         return Ok(CommandOutcome::Done);
     }
@@ -51,6 +58,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     writeln!(out, "  [[tokens]]")?;
     writeln!(out, "  name = \"{name}\"")?;
     writeln!(out, "  sha256 = \"{hash}\"")?;
+    if let Some(expires) = expires {
+        writeln!(out, "  expires = {expires}")?;
+    }
     writeln!(out, "and send SIGHUP to the sites. The [[access]] rules there say what '{name}' may do.")?;
     Ok(CommandOutcome::Done)
 }

@@ -79,6 +79,10 @@ sites = [
 # they have not answered then, the lock is not available. Default: it follows the round-trip times, between 1 s and 5 s.
 #try_within = "1s"
 
+# Whether the site's thread stays awake for 50 µs after each of several inputs that follow each other as closely, and lets all
+# other threads of the machine run first meanwhile. It hands a lock that is handed over all the time over about twice as fast.
+#busy_poll = true
+
 # Who changes the voters, the same at all sites. "fixed": nobody, so that the first voters vote for ever. "auto": the leader. It keeps as
 # many voters as the number of members allows (1, 3, 5 or 7), gives a site that has lost its disk its vote back, and lets a member
 # take the place of a voter that is gone for long. It never makes them fewer: a majority of the voters must always be up.
@@ -88,7 +92,12 @@ sites = [
 # it knows, so give more time than that takes.
 #replace_voter_after = "10m"
 
-# TLS between sites: the files that `meshlock ca issue SITE` wrote. To run without TLS on a trusted network, remove this
+# Who is refused although a certificate or token is valid: "client/NAME", "site/NAME", or "serial/HEX" for one certificate. Their
+# connections are ended. A site must be removed from the cluster as well (`meshlock site remove`). Read again on SIGHUP. Default: nobody.
+#revoked = ["client/laptop-7", "serial/0a1b2c3d"]
+
+# TLS between sites: the files that `meshlock ca issue SITE` wrote. They are read again on SIGHUP, and by themselves some seconds
+# after they have changed; `ca` may contain several authorities, while one replaces another. To run without TLS on a trusted network, remove this
 # table and write, above the first table of this file: tls = "off"
 [tls]
 ca = "site-db-1/ca.pem"
@@ -139,6 +148,8 @@ verbs = ["acquire", "watch"]
 [[tokens]]
 name = "ci-1"
 sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+# When the token ends, in UTC: a date means its beginning, 2030-01-31T12:00:00Z a moment. Default: never.
+#expires = 2030-01-31
 
 # Limits of this site for all clients of `api` together.
 [limits]

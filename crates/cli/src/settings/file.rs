@@ -13,6 +13,7 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
 use super::duration::HumanDuration;
+use super::end_date::EndDate;
 use crate::output::{UsageError, read_text};
 
 /// Largest configuration file that is read, in bytes.
@@ -37,6 +38,7 @@ pub(crate) struct File {
     pub(super) shutdown_grace: Option<HumanDuration>,
     pub(super) local_turns: Option<u32>,
     pub(super) try_within: Option<HumanDuration>,
+    pub(super) busy_poll: Option<bool>,
     pub(super) voters: Option<VotersEntry>,
     pub(super) replace_voter_after: Option<HumanDuration>,
     pub(super) lease: LeaseEntry,
@@ -44,6 +46,7 @@ pub(crate) struct File {
     pub(super) rules: Vec<NamedRule>,
     pub(super) access: Vec<RuleText>,
     pub(super) tokens: Vec<NamedToken>,
+    pub(super) revoked: Vec<String>,
     pub(super) audit: Option<String>,
     pub(super) audit_max_bytes: Option<u64>,
     pub(super) audit_files: Option<u32>,
@@ -132,6 +135,7 @@ pub(super) struct NamedRule {
 pub(super) struct NamedToken {
     pub(super) name: ClientName,
     pub(super) sha256: TokenHash,
+    pub(super) expires: Option<EndDate>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -182,6 +186,7 @@ const KEYS: [(&str, &[&str]); 10] = [
             "shutdown_grace",
             "local_turns",
             "try_within",
+            "busy_poll",
             "voters",
             "replace_voter_after",
             "lease",
@@ -189,6 +194,7 @@ const KEYS: [(&str, &[&str]); 10] = [
             "rules",
             "access",
             "tokens",
+            "revoked",
             "audit",
             "audit_max_bytes",
             "audit_files",
@@ -202,7 +208,7 @@ const KEYS: [(&str, &[&str]); 10] = [
     ("default_rule", &["algorithm", "permits", "per_site"]),
     ("rules", &["pattern", "algorithm", "permits", "per_site"]),
     ("access", &["principal", "locks", "verbs"]),
-    ("tokens", &["name", "sha256"]),
+    ("tokens", &["name", "sha256", "expires"]),
     (
         "limits",
         &[

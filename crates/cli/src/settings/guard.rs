@@ -3,17 +3,61 @@
 use std::path::PathBuf;
 
 use meshlock::config::{AccessRule, AccessToken, Audit, Limits, Verb};
+use meshlock::{Tls, TlsError};
 use meshlock_cluster::access::{RuleText, Verb as FileVerb};
 
-use super::file::{ConfigSource, File, LimitsEntry, NamedToken};
+use super::file::{ConfigSource, File, LimitsEntry, NamedToken, TlsEntry};
 use crate::output::UsageError;
 
 /// The value of `audit` that sends audit lines to the log.
 const LOG: &str = "log";
 
-/// Returns the access rules and tokens of a file, and ignores the rest.
-pub(crate) fn access_of(file: File) -> (Vec<AccessRule>, Vec<AccessToken>) {
-    (access(file.access), tokens(file.tokens))
+/// What a running node reads again from its file.
+pub(crate) struct Replaceable {
+    pub(crate) access: Vec<AccessRule>,
+    pub(crate) tokens: Vec<AccessToken>,
+    pub(crate) revoked: Vec<String>,
+    /// `None` without TLS.
+    pub(crate) tls: Option<TlsFiles>,
+}
+
+/// Returns what a running node reads again, and ignores the rest.
+pub(crate) fn replaceable(file: File, source: &ConfigSource) -> Replaceable {
+    Replaceable {
+        access: access(file.access),
+        tokens: tokens(file.tokens),
+        revoked: file.revoked,
+        tls: file.tls.and_then(|entry| entry.files(source)),
+    }
+}
+
+/// The three files of `[tls]`.
+#[derive(Clone, Debug)]
+pub(crate) struct TlsFiles {
+    ca: PathBuf,
+    cert: PathBuf,
+    key: PathBuf,
+}
+
+impl TlsFiles {
+    /// Reads the files.
+    pub(crate) fn read(&self) -> Result<Tls, TlsError> {
+        Tls::from_files(&self.ca, &self.cert, &self.key)
+    }
+}
+
+impl TlsEntry {
+    /// Returns the files; `None` if connections are not protected.
+    pub(super) fn files(self, source: &ConfigSource) -> Option<TlsFiles> {
+        match self {
+            TlsEntry::Off(_) => None,
+            TlsEntry::Files { ca, cert, key } => Some(TlsFiles {
+                ca: source.resolve(ca),
+                cert: source.resolve(cert),
+                key: source.resolve(key),
+            }),
+        }
+    }
 }
 
 pub(super) fn access(rules: Vec<RuleText>) -> Vec<AccessRule> {
@@ -28,7 +72,13 @@ pub(super) fn access(rules: Vec<RuleText>) -> Vec<AccessRule> {
 }
 
 pub(super) fn tokens(tokens: Vec<NamedToken>) -> Vec<AccessToken> {
-    let token = |token: NamedToken| AccessToken::new(token.name.to_string(), token.sha256.to_string());
+    let token = |token: NamedToken| {
+        let known = AccessToken::new(token.name.to_string(), token.sha256.to_string());
+        match token.expires {
+            Some(end) => known.expires(end.0),
+            None => known,
+        }
+    };
     tokens.into_iter().map(token).collect()
 }
 

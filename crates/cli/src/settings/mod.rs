@@ -1,6 +1,7 @@
 //! The settings of a node: its configuration file, its flags, and the defaults where neither says anything.
 
 pub(crate) mod duration;
+pub(crate) mod end_date;
 pub(crate) mod example;
 pub(crate) mod file;
 pub(crate) mod guard;
@@ -9,9 +10,9 @@ pub(crate) mod places;
 mod tests;
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use meshlock::config::{Lease, Rule, Voters};
+use meshlock::config::{AccessToken, Lease, Rule, Voters};
 use meshlock::{Node, NodeBuilder, StartError, Tls};
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
@@ -20,6 +21,9 @@ use file::{ConfigSource, File, ListedSite, RuleEntry, SocketMode, TlsEntry, Vote
 
 /// Default time that clients have to release their locks when a node is told to stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// Tokens that end within this time are warned about.
+const WARN_OF_TOKENS: Duration = Duration::from_hours(30 * 24);
 
 /// What the library's errors call by the names of the builder's methods, and how the file and the flags say it.
 const WORDS: [(&str, &str); 2] = [
@@ -51,6 +55,23 @@ pub(crate) struct NodeSettings {
     pub(crate) data: PathBuf,
     pub(crate) socket: PathBuf,
     pub(crate) shutdown_grace: Duration,
+    /// What works now and will soon end: certificates and tokens.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Warns about certificates and tokens that end soon or have ended.
+fn warnings(tls: Option<&Tls>, tokens: &[AccessToken]) -> Vec<String> {
+    let mut warnings = tls.map(Tls::warnings).unwrap_or_default();
+    let soon = SystemTime::now() + WARN_OF_TOKENS;
+    for token in tokens {
+        let Some(ends) = token.expires.filter(|ends| *ends <= soon) else { continue };
+        let (name, verb) = (&token.name, if ends <= SystemTime::now() { "has ended" } else { "ends" });
+        warnings.push(format!(
+            "the token of '{name}' {verb} at {}; make a new one with `meshlock token new {name}`",
+            end_date::shown(ends)
+        ));
+    }
+    warnings
 }
 
 impl NodeSettings {
@@ -70,6 +91,9 @@ impl NodeSettings {
         node = set(node, flags.api.or(file.api), NodeBuilder::api);
         if let Some(SocketMode(mode)) = flags.socket_mode.or(file.socket_mode) {
             node = node.socket_mode(mode);
+        }
+        if let Some(polls) = file.busy_poll {
+            node = node.busy_poll(polls);
         }
         if let Some(turns) = file.local_turns {
             node = node.local_turns(turns);
@@ -95,8 +119,9 @@ impl NodeSettings {
         for rule in guard::access(file.access) {
             node = node.access(rule);
         }
-        for token in guard::tokens(file.tokens) {
-            node = node.token(token);
+        let tokens = guard::tokens(file.tokens);
+        for token in &tokens {
+            node = node.token(token.clone());
         }
         node = node.audit(guard::audit(file.audit, source)?).limits(guard::limits(file.limits));
         if let Some(bytes) = file.audit_max_bytes {
@@ -108,13 +133,14 @@ impl NodeSettings {
         if file.audit_required {
             node = node.audit_required();
         }
-        node = match if flags.plain { Some(TlsEntry::Off(file::TlsOff::Off)) } else { file.tls } {
+        node = node.revoked(file.revoked);
+        let said = if flags.plain { Some(TlsEntry::Off(file::TlsOff::Off)) } else { file.tls };
+        let (is_said, files) = (said.is_some(), said.and_then(|entry| entry.files(source)));
+        let tls = files.map(|files| files.read().map_err(|error| source.wrong("tls", error))).transpose()?;
+        node = match &tls {
+            Some(tls) => node.tls(tls.clone()),
+            None if is_said => node.plaintext(),
             None => node,
-            Some(TlsEntry::Off(_)) => node.plaintext(),
-            Some(TlsEntry::Files { ca, cert, key }) => {
-                let tls = Tls::from_files(source.resolve(ca), source.resolve(cert), source.resolve(key));
-                node.tls(tls.map_err(|error| source.wrong("tls", error))?)
-            }
         };
         let site: SiteName = node.site_name().map_err(wrong)?.parse()?;
         let data = flags.data.or_else(|| file.data.map(|path| source.resolve(path)));
@@ -124,7 +150,8 @@ impl NodeSettings {
         let node = node.data(&data).socket(&socket);
         node.check().map_err(wrong)?;
         let shutdown_grace = file.shutdown_grace.map_or(SHUTDOWN_GRACE, |grace| grace.duration());
-        Ok(NodeSettings { node, data, socket, shutdown_grace })
+        let warnings = warnings(tls.as_ref(), &tokens);
+        Ok(NodeSettings { node, data, socket, shutdown_grace, warnings })
     }
 }
 

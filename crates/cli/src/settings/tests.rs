@@ -208,6 +208,8 @@ fn everything_that_a_file_can_say_can_be_said_in_code() {
     let builder = [
         include_str!("../../../meshlock/src/builder/mod.rs"),
         include_str!("../../../meshlock/src/builder/audit.rs"),
+        include_str!("../../../meshlock/src/builder/protection.rs"),
+        include_str!("../../../meshlock/src/builder/tuning.rs"),
     ]
     .concat();
     let values = include_str!("../../../meshlock/src/config.rs");

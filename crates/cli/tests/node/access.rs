@@ -150,6 +150,10 @@ fn a_token_is_printed_with_the_hash_to_store_and_invalid_names_are_rejected() {
     let text = says(home.path(), &["token", "new", "ci-1"]);
     assert!(text.contains("[[tokens]]\n  name = \"ci-1\"\n  sha256 = \""), "{text}");
     assert_ne!(text, says(home.path(), &["token", "new", "ci-1"]));
+    let text = says(home.path(), &["token", "new", "ci-1", "--expires", "2030-01-31"]);
+    assert!(text.contains("\"\n  expires = 2030-01-31T00:00:00Z\n"), "{text}");
+    let error = fails(home.path(), 64, &["token", "new", "ci-1", "--expires", "soon"]);
+    assert!(error.contains("'soon' is not a date such as 2027-01-31"), "{error}");
     let error = fails(home.path(), 64, &["token", "new", "local"]);
     assert!(error.contains("'local' means something else in access rules"), "{error}");
     let error = fails(home.path(), 64, &["token", "new", "a b"]);

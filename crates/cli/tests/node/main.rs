@@ -4,6 +4,7 @@
 
 mod access;
 mod api;
+mod certificates;
 mod cluster;
 mod config;
 mod follow;

@@ -157,12 +157,18 @@ fn answers_to_other_questions_are_kept_until_they_are_taken() {
         sites: vec![],
         missing: vec![],
     };
-    node.send(&[ToClient::Queue { tag: 2, queue: queue.clone() }, refused(0)]);
+    // As a node refuses to end processes.
+    let guard = ToClient::Refused { tag: 0, kind: RefusalKind::BadRequest, why: "no".to_owned() };
+    node.send(&[ToClient::Queue { tag: 2, queue: queue.clone() }, guard]);
     request.on_readable().unwrap();
     assert_eq!((request.take_queue(), request.take_queue()), (Some(queue), None));
     let refusal = request.take_guard_refusal();
     assert_eq!((refusal.as_deref(), request.take_guard_refusal()), (Some("no"), None));
-    assert_eq!(request.state(), &RequestState::Waiting);
+    assert_eq!((request.state(), request.dismissal()), (&RequestState::Waiting, None));
+    // As a node says why it is about to end the session.
+    node.send(&[refused(0)]);
+    request.on_readable().unwrap();
+    assert_eq!((request.take_guard_refusal(), request.dismissal()), (None, Some("no")));
 }
 
 #[test]

@@ -88,7 +88,10 @@ impl Relay {
         node.set_nonblocking(true)?;
         let mut to_node = Vec::new();
         let wrap = match security {
-            Security::Tls(identity) => Wrap::call(identity, &mut to_node).map_err(io::Error::other)?,
+            // A program that runs for long may have been given another certificate since it started.
+            Security::Tls(identity) => {
+                Wrap::call(&identity.renewed(), &mut to_node).map_err(io::Error::other)?
+            }
             Security::Plain => Wrap::plain(),
         };
         Ok(Relay {

@@ -1,13 +1,12 @@
 //! No view is agreed on while a member that it excludes may still have a lease.
 //!
 //! This is checked twice, with what each side can know. When a leader proposes a view: on its own clock the inequality
-//! of [`meshlock_cluster::lease`] holds for every excluded member, recomputed here from the grants that were seen. When
+//! of [`meshlock_cluster::lease`] holds for every excluded member to which it has granted a lease, recomputed here from the grants that
+//! were seen, and any other one had the time to ask it. When
 //! a view is installed anywhere: no incarnation that it excludes has a valid lease, on that incarnation's own clock,
-//! whether its process still runs or not.
+//! whether its process still runs or not; and it does not get one afterwards, by a grant that was on its way.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use meshlock_protocol::Epoch;
 
 use super::{CheckResult, broken};
 use crate::clock::{Clock, Moment};
@@ -27,21 +26,33 @@ pub(crate) struct Leases {
     /// Incarnations that said themselves that they hold nothing.
     gave_up: BTreeSet<Member>,
     /// The newest view that was installed anywhere.
-    newest: Epoch,
+    newest: View,
 }
 
 impl Leases {
     pub(crate) fn new(clocks: Vec<Clock>, strict: bool) -> Self {
         let (ends, leaders, gave_up) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Leases { clocks, strict, ends, leaders, gave_up, newest: Epoch::default() }
+        Leases { clocks, strict, ends, leaders, gave_up, newest: View::default() }
     }
 
     /// Records the lease of an incarnation, as its node has it after a step.
-    pub(crate) fn on_lease(&mut self, member: &Member, machine: usize, end: Option<Time>) {
+    pub(crate) fn on_lease(
+        &mut self,
+        member: &Member,
+        machine: usize,
+        end: Option<Time>,
+        now: Moment,
+    ) -> CheckResult {
         match end {
             Some(end) => {
                 if self.ends.get(member).is_none_or(|(_, known)| *known != end) {
                     self.ends.insert(member.clone(), (machine, end));
+                    let holds = self.strict && self.clocks[machine].at(now) < end;
+                    if holds && !self.newest.contains(member) {
+                        let epoch = self.newest.epoch.number();
+                        let what = format!("{member} gets a lease, though view {epoch} has left it out");
+                        return broken("leases", now, what);
+                    }
                 }
             }
             // It gave its lease up: it does not act on it any more.
@@ -49,6 +60,7 @@ impl Leases {
                 self.ends.remove(member);
             }
         }
+        Ok(())
     }
 
     pub(crate) fn on_gave_up(&mut self, member: Member) {
@@ -87,8 +99,10 @@ impl Leases {
         let out =
             last.members.iter().filter(|member| !next.contains(member) && !self.gave_up.contains(member));
         for member in out {
-            let from = granted.get(member).map_or(*elected, |granted| *granted.max(elected));
-            if at < from + last.terms.drift.stretch(last.terms.length) {
+            let over = granted.get(member).map_or(*elected + last.terms.first_contact(), |granted| {
+                *granted.max(elected) + last.terms.drift.stretch(last.terms.length)
+            });
+            if at < over {
                 let what = format!("s{machine} leaves {member} out before its lease is certainly over");
                 return broken("leases", now, what);
             }
@@ -99,10 +113,10 @@ impl Leases {
     /// Checks a view that is installed somewhere for the first time. (Other sites, and restarted ones, install it
     /// later.)
     pub(crate) fn on_installed(&mut self, view: &View, now: Moment) -> CheckResult {
-        if view.epoch <= self.newest {
+        if view.epoch <= self.newest.epoch {
             return Ok(());
         }
-        self.newest = view.epoch;
+        self.newest = view.clone();
         if !self.strict {
             return Ok(());
         }

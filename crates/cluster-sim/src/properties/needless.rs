@@ -3,14 +3,16 @@
 //! A site must be granted a renewal within L − margin of the last one. It asks after `renew_every`, and when it gets no answer it asks
 //! again and again. So if nothing hinders it for the *recovery* before the end of that time, it is renewed, whatever happened before:
 //!
-//! > recovery = renew_every / 4 + 2 ticks + 8 trips + 4 writes
+//! > recovery = wait + work, where work = 2 ticks + 8 trips + 4 writes
 //!
 //! | what | why |
 //! |---|---|
-//! | renew_every / 4 | the last attempt that was lost, until the next one |
+//! | wait | the last attempt that was lost, until the next one: at most a sixth of the work, because attempts come more often as the end approaches, but at least renew_every / 40 and at most renew_every / 4 |
 //! | 2 ticks | until a heartbeat says who leads, and until one confirms a round that was under way |
 //! | 8 trips | the wrong site is asked and says who leads; the renewal; the round before it and its own; the grant |
 //! | 4 writes | a leader that was just elected commits an entry before it confirms anything |
+//!
+//! (The next attempt comes within a seventh of the recovery, by the header of `lease/mod.rs`, and that is a sixth of the rest of it.)
 //!
 //! It follows that a site that was stopped or cut off for less than L − margin − renew_every − recovery, and so is renewed right before and
 //! right after, loses nothing: neither if it led, nor if it did not, nor if another one did.
@@ -29,7 +31,7 @@
 //! Clocks beyond the drift that the terms allow for excuse everything.
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,8 +102,9 @@ impl Needless {
     pub(crate) fn new(settings: &SeedSettings) -> Self {
         let (config, terms) = (settings.config(0, 1), settings.terms);
         let renew_every = terms.renew_every.micros();
-        let recovery =
-            renew_every / 4 + config.tick.times(2).micros() + 8 * settings.trip() + 4 * settings.disk;
+        let work = config.tick.times(2).micros() + 8 * settings.trip() + 4 * settings.disk;
+        let wait = (work / 6 + 1).clamp(terms.shortest_retry().micros(), terms.retry_every().micros());
+        let recovery = wait + work;
         let most = terms.length.micros() - terms.margin.micros() - renew_every;
         let voters = settings.founders.min(MAX_VOTERS);
         let site = |at: usize| ObservedSite {

@@ -6,7 +6,7 @@ use crate::clock::Moment;
 use meshlock_cluster::membership::disk::Disk;
 use meshlock_cluster::node::{Config, Node, Note, Packet};
 use meshlock_cluster::time::Time;
-use meshlock_wire::sites::{decode_packet, encode_packet};
+use meshlock_wire::sites::{as_read, decode_packet, encode_packet};
 
 /// Checks the links, the table's numbered invariants and those of every machine in it.
 pub(crate) fn check(node: &Node, now: Moment) -> CheckResult {
@@ -81,30 +81,14 @@ pub(crate) fn on_note(machine: usize, note: &Note, now: Moment) -> CheckResult {
 /// Returns a packet as its receiver reads it, in the version that both speak, after checking that it is within the size
 /// that receivers accept and equal to what was sent, as far as that version can say it.
 pub(crate) fn travel(packet: Packet, version: u16, now: Moment) -> Result<Packet, PropertyViolation> {
-    let sent = as_said(packet, version);
-    let why = match decode_packet(&encode_packet(&sent, version), version) {
+    let bytes = encode_packet(&packet, version);
+    let sent = as_read(packet, version);
+    let why = match decode_packet(&bytes, version) {
         Ok(read) if read == sent => return Ok(read),
         Ok(read) => format!("{sent:?} was read as {read:?}"),
         Err(error) => format!("a {} packet cannot be read: {error}", sent.content.kind()),
     };
     broken("sound", now, why).map(|()| sent)
-}
-
-/// Returns what a version of the format can say of a packet: the first one has no causes, and only the third has numbers
-/// of permits.
-fn as_said(mut packet: Packet, version: u16) -> Packet {
-    if version < 2
-        && let Some(message) = packet.content.lock_message_mut()
-    {
-        message.cause = None;
-    }
-    if version < 3
-        && let Some(piece) = packet.content.census_piece_mut()
-    {
-        piece.has_permits = false;
-        piece.holdings.set_permits(std::iter::repeat(None));
-    }
-    packet
 }
 
 /// Checks that no node starts with this configuration and this disk.

@@ -22,7 +22,7 @@ use crate::rules::{Pattern, RulesError};
 pub use bucket::{Bucket, Pace};
 use principal::{ANYONE, LOCAL, USER};
 pub use principal::{ClientName, ClientNameError, Principal};
-pub use token::{TokenHash, TokenHashError, Tokens, TokensError};
+pub use token::{KnownToken, TokenHash, TokenHashError, Tokens, TokensError};
 
 /// Maximum number of access rules.
 pub(crate) const MAX_RULES: usize = 1000;

@@ -140,7 +140,7 @@ fn a_token_is_known_by_its_hash_only() {
         ("ops".parse().unwrap(), TokenHash::of("x")),
     ])
     .unwrap();
-    let whose = |token: &str| tokens.bearer(token).map(|name| name.as_str().to_owned());
+    let whose = |token: &str| tokens.find(token).map(|known| known.name.as_str().to_owned());
     assert_eq!(whose("abc").as_deref(), Some("ci"));
     assert_eq!(whose("the next one").as_deref(), Some("ci"));
     assert_eq!(whose("x").as_deref(), Some("ops"));
@@ -150,6 +150,17 @@ fn a_token_is_known_by_its_hash_only() {
     for text in ["", "ba78", &"g".repeat(64), &"é".repeat(32)] {
         assert!(text.parse::<TokenHash>().is_err(), "{text}");
     }
+}
+
+#[test]
+fn a_token_is_over_from_the_second_of_its_end_on() {
+    let token = |expires| KnownToken { expires, ..("ci".parse().unwrap(), TokenHash::of("t")).into() };
+    assert!(!token(None).is_over(u64::MAX));
+    assert!(!token(Some(100)).is_over(99));
+    assert!(token(Some(100)).is_over(100) && token(Some(100)).is_over(101));
+    // Whoever looks it up learns that it is over, and not that it is unknown.
+    let tokens = Tokens::new(vec![token(Some(0))]).unwrap();
+    assert_eq!(tokens.find("t").map(|known| known.is_over(1)), Some(true));
 }
 
 #[test]

@@ -87,25 +87,54 @@ pub enum TokensError {
     TooMany(usize),
 }
 
+/// A token that a site knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownToken {
+    pub name: ClientName,
+    pub hash: TokenHash,
+    /// The second since 1970, by the wall clock, from which on it is refused; `None` if it does not end.
+    pub expires: Option<u64>,
+}
+
+impl KnownToken {
+    /// Returns whether the token is refused at this second since 1970.
+    pub fn is_over(&self, now: u64) -> bool {
+        self.expires.is_some_and(|expires| now >= expires)
+    }
+}
+
+/// A token that does not end.
+impl From<(ClientName, TokenHash)> for KnownToken {
+    fn from((name, hash): (ClientName, TokenHash)) -> Self {
+        KnownToken { name, hash, expires: None }
+    }
+}
+
 /// The tokens that a site knows. A name may have several, for the time in which one replaces the other.
 #[derive(Clone, Debug, Default)]
-pub struct Tokens(Vec<(ClientName, TokenHash)>);
+pub struct Tokens(Vec<KnownToken>);
 
 impl Tokens {
     /// Checks a list of tokens. An error comes with the index of the token it is about.
-    pub fn new(tokens: Vec<(ClientName, TokenHash)>) -> Result<Self, (usize, TokensError)> {
+    pub fn new<T: Into<KnownToken>>(tokens: Vec<T>) -> Result<Self, (usize, TokensError)> {
+        let tokens: Vec<KnownToken> = tokens.into_iter().map(Into::into).collect();
         if tokens.len() > MAX_TOKENS {
             return Err((MAX_TOKENS, TokensError::TooMany(tokens.len())));
         }
-        for (at, (name, hash)) in tokens.iter().enumerate() {
+        for (at, KnownToken { name, hash, .. }) in tokens.iter().enumerate() {
             if name.is_reserved() {
                 return Err((at, TokensError::Reserved(name.clone())));
             }
-            if let Some((other, _)) = tokens[..at].iter().find(|(_, before)| before == hash) {
-                return Err((at, TokensError::Same(other.clone(), name.clone())));
+            if let Some(other) = tokens[..at].iter().find(|before| before.hash == *hash) {
+                return Err((at, TokensError::Same(other.name.clone(), name.clone())));
             }
         }
         Ok(Tokens(tokens))
+    }
+
+    /// Returns all tokens.
+    pub fn iter(&self) -> impl Iterator<Item = &KnownToken> {
+        self.0.iter()
     }
 
     /// Returns whether there are no tokens.
@@ -113,16 +142,16 @@ impl Tokens {
         self.0.is_empty()
     }
 
-    /// Returns the client whose token this is. Every stored hash is compared, whichever matches.
-    pub fn bearer(&self, token: &str) -> Option<&ClientName> {
+    /// Returns what is known of this token, also if it is over. Every stored hash is compared, whichever matches.
+    pub fn find(&self, token: &str) -> Option<&KnownToken> {
         if token.is_empty() || token.len() > MAX_BYTES {
             return None;
         }
         let shown = TokenHash::of(token);
         let mut found = None;
-        for (name, hash) in &self.0 {
-            if bool::from(hash.0.ct_eq(&shown.0)) {
-                found = Some(name);
+        for known in &self.0 {
+            if bool::from(known.hash.0.ct_eq(&shown.0)) {
+                found = Some(known);
             }
         }
         found

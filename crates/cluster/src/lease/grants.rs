@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Terms;
+use super::{Inherited, Terms};
 use crate::mutant::{self, Mutant};
 use crate::names::Member;
 use crate::time::{Span, Time};
@@ -12,6 +12,8 @@ use crate::time::{Span, Time};
 pub(crate) struct LeaseGrants {
     terms: Terms,
     elected: Time,
+    /// What is known of earlier leaders' grants; nothing, if that is not known.
+    inherited: Option<Inherited>,
     standing: BTreeMap<Member, Standing>,
     /// The members of the view that was agreed on last, in order.
     known: Vec<Member>,
@@ -26,9 +28,10 @@ enum Standing {
 }
 
 impl LeaseGrants {
-    /// Creates the state of a leader that has just been elected in a view with these members.
-    pub(crate) fn new(terms: Terms, members: &[Member], elected: Time) -> Self {
-        LeaseGrants { terms, elected, standing: BTreeMap::new(), known: members.to_vec() }
+    /// Creates the state of a leader that has just been elected in a view with these members, with what it knows of earlier leaders'
+    /// grants. Without that, all of them may have been made just before.
+    pub(crate) fn new(terms: Terms, members: &[Member], elected: Time, inherited: Option<Inherited>) -> Self {
+        LeaseGrants { terms, elected, inherited, standing: BTreeMap::new(), known: members.to_vec() }
     }
 
     /// Returns the terms that were agreed on.
@@ -47,14 +50,14 @@ impl LeaseGrants {
     }
 
     /// Reacts to a view with `members` that has been agreed on under `terms`, which differ from the known ones only in
-    /// the first view. Members that it leaves out are forgotten. New members have no lease yet, and get the length of a
-    /// lease to obtain their first one.
-    pub(crate) fn on_agreed(&mut self, members: &[Member], terms: Terms, now: Time) {
+    /// the first view. Members that it leaves out are forgotten. Members that this leader has let in with it (`is_own`) have no
+    /// lease yet, and get the length of a lease to obtain their first one. To those of an earlier leader's view that one may have granted leases.
+    pub(crate) fn on_agreed(&mut self, members: &[Member], terms: Terms, is_own: bool, now: Time) {
         if !mutant::is_on(Mutant::OwnTerms) {
             self.terms = terms;
         }
         self.standing.retain(|member, _| members.binary_search(member).is_ok());
-        let fresh = |member: &&Member| self.known.binary_search(member).is_err();
+        let fresh = |member: &&Member| is_own && self.known.binary_search(member).is_err();
         for member in members.iter().filter(fresh) {
             self.standing.entry(member.clone()).or_insert(Standing::Granted(now));
         }
@@ -72,9 +75,13 @@ impl LeaseGrants {
             Some(Standing::GaveUp) => return self.elected,
             Some(Standing::Granted(at)) => self.elected.max(*at),
             None if mutant::is_on(Mutant::NewLeaderDoesNotWait) => return self.elected,
-            None => self.elected,
+            None => self
+                .inherited
+                .as_ref()
+                .map_or(self.elected, |inherited| inherited.at(member, self.terms.drift)),
         };
         let over = from + self.terms.drift.stretch(self.terms.length);
+        let over = over.max(self.elected + self.terms.first_contact());
         if mutant::is_on(Mutant::ExclusionOneTickEarly) { over.before(Span::TICK) } else { over }
     }
 

@@ -32,7 +32,7 @@ fn slowest(micros: u64) -> Time {
 fn tightest() -> (MemberLease, LeaseGrants) {
     let mut lease = MemberLease::new(TERMS, Time::ZERO);
     let renewal = lease.renew(leader(), Time::ZERO);
-    let mut grants = LeaseGrants::new(TERMS, &[member()], Time::ZERO);
+    let mut grants = LeaseGrants::new(TERMS, &[member()], Time::ZERO, None);
     assert!(grants.grant(&member(), Time::ZERO));
     assert!(lease.on_granted(renewal, &leader(), TERMS.length, Time::ZERO));
     (lease, grants)
@@ -132,13 +132,34 @@ fn an_incarnation_that_is_over_takes_no_grant_any_more() {
 
 #[test]
 fn a_new_leader_waits_for_leases_that_the_last_one_may_have_granted() {
-    let grants = LeaseGrants::new(TERMS, &[member()], at(7));
+    let grants = LeaseGrants::new(TERMS, &[member()], at(7), None);
     assert_eq!(grants.over_at(&member()), at(1_050_007));
 }
 
 #[test]
+fn a_new_leader_that_knows_of_the_last_renewal_waits_from_then_on_but_long_enough_to_hear_from_everyone() {
+    let over = |age: u64, elected: Time| {
+        let mut voter = ListedRenewals::new(at(0));
+        voter.on_round(Some(vec![member()]), TERMS.length, at(0));
+        let mut inherited = Inherited::default();
+        inherited.add(voter.ages(at(age)), elected);
+        LeaseGrants::new(TERMS, &[member()], elected, Some(inherited)).over_at(&member())
+    };
+    // The voter's clock is the fastest, so that what it calls 210 ms took 200 ms by the leader's.
+    assert_eq!(over(210_000, at(5_200_000)), at(5_000_000 + 1_050_000));
+    assert_eq!(over(0, at(5_200_000)), at(5_200_000 + 1_050_000));
+    assert_eq!(over(1_000_000, at(7_000_000)), at(7_000_000) + TERMS.first_contact());
+    // At the edge: the renewal was sent when the voter was told of it, and the member's clock is the slowest.
+    let mut lease = MemberLease::new(TERMS, at(0));
+    let renewal = lease.renew(leader(), at(0));
+    assert!(lease.on_granted(renewal, &leader(), TERMS.length, at(10)));
+    let passed = over(210_000, at(5_200_000)).since(at(5_000_000)).micros();
+    assert!(!lease.is_valid(slowest(passed)) && lease.is_valid(slowest(passed - 1)));
+}
+
+#[test]
 fn a_member_that_gives_up_its_lease_gets_no_grant_for_earlier_requests() {
-    let mut grants = LeaseGrants::new(TERMS, &[member()], at(7));
+    let mut grants = LeaseGrants::new(TERMS, &[member()], at(7), None);
     assert!(grants.grant(&member(), at(8)));
     grants.on_gave_up(&member());
     assert!(grants.is_over(&member(), at(9)));
@@ -147,11 +168,11 @@ fn a_member_that_gives_up_its_lease_gets_no_grant_for_earlier_requests() {
 
 #[test]
 fn whoever_is_let_in_has_the_length_of_a_lease_to_get_its_first_one() {
-    let mut grants = LeaseGrants::new(TERMS, &[], at(7));
-    grants.on_agreed(&[member()], TERMS, at(5_000_000));
+    let mut grants = LeaseGrants::new(TERMS, &[], at(7), None);
+    grants.on_agreed(&[member()], TERMS, true, at(5_000_000));
     assert_eq!(grants.over_at(&member()), at(6_050_000));
     // A view that keeps the member does not change that.
-    grants.on_agreed(&[member()], TERMS, at(5_500_000));
+    grants.on_agreed(&[member()], TERMS, true, at(5_500_000));
     assert_eq!(grants.over_at(&member()), at(6_050_000));
 }
 
@@ -169,8 +190,8 @@ fn a_leader_that_is_configured_with_shorter_leases_waits_for_as_long_as_was_agre
     let (lease, _) = tightest();
     // The leader was elected in the instant of the grant, before it has applied the first view.
     let after_first_view = || {
-        let mut grants = LeaseGrants::new(short, &[], Time::ZERO);
-        grants.on_agreed(&[member()], TERMS, Time::ZERO);
+        let mut grants = LeaseGrants::new(short, &[], Time::ZERO, None);
+        grants.on_agreed(&[member()], TERMS, true, Time::ZERO);
         grants.over_at(&member())
     };
     let over = after_first_view();

@@ -89,7 +89,8 @@ pub struct RaftMessage {
     pub reject: bool,
     /// The highest index at which the logs may agree.
     pub reject_hint: u64,
-    /// The round of leadership confirmation that a heartbeat belongs to.
+    /// The round of leadership confirmation that a heartbeat belongs to, and what voters say with heartbeats and votes
+    /// (`node/inheritance.rs`).
     pub context: Vec<u8>,
     /// The voters between which it goes; `None` if both are first voters and have their places in the list of the founding. (It is sent
     /// beside the rest, because older programs do not know it.)

@@ -187,6 +187,11 @@ impl Membership {
         (self.raw.raft.state == StateRole::Leader).then_some(Term(self.raw.raft.term))
     }
 
+    /// Returns the term that this voter knows.
+    pub(crate) fn term(&self) -> Term {
+        Term(self.raw.raft.term)
+    }
+
     /// Returns the number of entries in the log.
     #[cfg(test)]
     pub(crate) fn log_length(&self) -> usize {
@@ -285,8 +290,14 @@ impl Membership {
         proposed
     }
 
+    /// Returns whether a majority can be asked to confirm that this voter leads: a leader that has not yet committed anything in its
+    /// term gets no answer.
+    pub(crate) fn can_confirm(&self) -> bool {
+        self.leads().is_some() && self.raw.raft.commit_to_current_term()
+    }
+
     /// Asks a majority to confirm that this voter leads now. The confirmation comes as [`MembershipOutput::Confirmed`],
-    /// or not at all: then ask again. (A leader that has not yet committed anything in its term gets none.)
+    /// or not at all: then ask again.
     pub(crate) fn confirm(&mut self, round: Round, out: &mut Vec<MembershipOutput>) {
         if mutant::is_on(Mutant::GrantUnconfirmed) {
             return out.push(MembershipOutput::Confirmed(round));

@@ -123,7 +123,8 @@ impl Node {
         self.adopt_terms(out);
         out.push(NodeOutput::Note(Note::Installed(self.view.clone())));
         self.answer_rules(out);
-        let census = self.table.stop_in_pieces(self.config.limits.census_piece);
+        let rules = Rules::new(self.view.rules.clone()).ok();
+        let census = self.table.stop_in_pieces(self.config.limits.census_piece, rules.as_ref());
         self.change.open = false;
         let epoch = self.view.epoch;
         self.change.censuses.retain(|_, census| census.epoch >= epoch);

@@ -1,7 +1,7 @@
 //! The configuration of a node, and its checks.
 
 use crate::address::Address;
-use crate::lease::{Terms, TermsError};
+use crate::lease::{MAX_RENEWALS, Terms, TermsError};
 use crate::links::{LinkLimits, LinkTimeouts};
 use crate::membership::{MAX_LOG_ENTRIES, Pace};
 use crate::names::{ClusterName, SiteName};
@@ -74,11 +74,15 @@ pub struct NodeLimits {
     pub census_piece: usize,
     /// Maximum number of questions to other sites that wait for replies.
     pub questions: usize,
+    /// Maximum number of inquiries about locks that wait for replies. Of more the oldest are forgotten.
+    pub inquiries: usize,
+    /// Maximum number of renewals of the lease that wait for an answer. Of more the oldest are forgotten.
+    pub renewals: usize,
 }
 
 impl Default for NodeLimits {
     fn default() -> Self {
-        NodeLimits { census_piece: 128 << 10, questions: 64 }
+        NodeLimits { census_piece: 128 << 10, questions: 64, inquiries: 4096, renewals: MAX_RENEWALS }
     }
 }
 

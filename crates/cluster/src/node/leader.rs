@@ -302,6 +302,14 @@ impl Leadership {
         Some(self.last_round)
     }
 
+    /// Returns the members whose renewals the last round is for, if it is this one; nobody, if another one has begun or it is confirmed:
+    /// it grants nothing any more.
+    pub(super) fn listed(&self, round: Option<u64>) -> impl Iterator<Item = &Member> {
+        let is_last = move |last: &&Confirmation| round.is_none_or(|round| last.round.0 == round);
+        let last = self.round.as_ref().filter(is_last);
+        last.into_iter().flat_map(|round| round.renewals.iter().map(|(member, _)| member))
+    }
+
     /// Reacts to the confirmation of leadership for `round`: returns the renewals that are granted now, and the
     /// incarnations that are told that they are too old.
     pub(super) fn on_confirmed(&mut self, round: Round, view: &View, now: Time) -> Answers {
@@ -326,8 +334,9 @@ impl Leadership {
 
     /// Reacts to `view` having been agreed on.
     pub(super) fn on_agreed(&mut self, view: &View, now: Time) {
+        let is_own = self.pending.as_ref() == Some(view);
         self.pending = self.pending.take().filter(|pending| pending.epoch > view.epoch);
-        self.grants.on_agreed(&view.members, view.terms, now);
+        self.grants.on_agreed(&view.members, view.terms, is_own, now);
         self.reports.retain(|member, _| view.contains(member));
         self.contacts.retain(|member, _| view.contains(member));
         self.pilot.on_agreed(view);

@@ -97,6 +97,8 @@ impl Node {
     /// Does the work of a leader, if this site leads.
     pub(super) fn lead(&mut self, out: &mut Vec<NodeOutput>) {
         let term = self.leads();
+        let is_new = term != self.leadership.as_ref().map(|leadership| leadership.term);
+        let inherited = term.filter(|_| is_new).and_then(|term| self.inherited(term));
         if term != self.leadership.as_ref().map(|leadership| leadership.term) {
             // The terms that have been agreed on, or else those that the first view will have. If the first view of
             // another leader is under way, it is applied before any lease is granted.
@@ -105,7 +107,7 @@ impl Node {
             let known = known.filter(|view| view.epoch > Epoch::default());
             let known = known.filter(|_| !mutant::is_on(Mutant::OwnTerms));
             let terms = known.map_or(self.config.terms, |view| view.terms);
-            let grants = LeaseGrants::new(terms, members, self.now);
+            let grants = LeaseGrants::new(terms, members, self.now, inherited);
             let next = term.map(|term| Leadership::new(self.me.site.clone(), term, grants));
             let last = std::mem::replace(&mut self.leadership, next);
             if let Some(last) = last.filter(|_| term.is_none() && self.leaving.is_none()) {
@@ -118,9 +120,12 @@ impl Node {
         }
         self.steer(out);
         let (now, timing) = (self.now, self.timing());
-        if let Some(round) =
-            self.leadership.as_mut().and_then(|leadership| leadership.begin_round(now, timing))
-        {
+        // A round that begins too early would be lost, and with it the time until it is started again.
+        let hasty = mutant::is_on(Mutant::RoundBeforeFirstCommit);
+        let can_confirm = hasty || self.membership.as_ref().is_some_and(Membership::can_confirm);
+        let leadership = self.leadership.as_mut().filter(|_| can_confirm);
+        if let Some(round) = leadership.and_then(|leadership| leadership.begin_round(now, timing)) {
+            self.note_own_round();
             self.in_membership(out, |membership, out| membership.confirm(round, out));
         }
         let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };

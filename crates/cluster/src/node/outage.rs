@@ -12,9 +12,6 @@ use crate::table::{MAX_REPLY_TIMEOUT, MIN_REPLY_TIMEOUT, Obstacle, Outage, Voter
 use crate::time::{Span, Time};
 use crate::view::View;
 
-/// Maximum number of inquiries about locks that wait for replies. Of more the oldest are forgotten.
-const MAX_INQUIRIES: usize = 4096;
-
 /// When each voter and member was last heard from.
 #[derive(Debug, Default)]
 pub(super) struct LastHeard(BTreeMap<SiteName, Time>);
@@ -62,19 +59,24 @@ impl Node {
         if !self.may_send {
             return;
         }
-        while self.inquiries.len() >= MAX_INQUIRIES
-            || self
-                .inquiries
-                .front()
-                .is_some_and(|oldest| self.now.since(oldest.asked_at) > MAX_REPLY_TIMEOUT)
-        {
+        let is_over = |inquiry: &LockInquiry| self.now.since(inquiry.asked_at) > MAX_REPLY_TIMEOUT;
+        while self.inquiries.front().is_some_and(is_over) {
             self.inquiries.pop_front();
+        }
+        while self.inquiries.len() >= self.config.limits.inquiries.max(1) {
+            self.inquiries.pop_front();
+            self.forgotten_inquiries += 1;
         }
         let question = self.next_question();
         self.inquiries.push_back(LockInquiry { question, lock: lock.clone(), asked_at: self.now });
         for site in self.others() {
             self.send(site, Content::Ask { question, ask: PeerQuestion::Queue(lock.clone()) }, out);
         }
+    }
+
+    /// Returns how often an inquiry about a lock was forgotten for a newer one.
+    pub fn forgotten_inquiries(&self) -> u64 {
+        self.forgotten_inquiries
     }
 
     /// Handles a member's reply to such a question. Returns `false` if it is the reply to another one.

@@ -55,7 +55,7 @@ impl Leadership {
         if known.incarnation != asker.incarnation {
             *known = rival;
         }
-        let runs = last > known.since + max_gap;
+        let runs = last > known.since + max_gap || mutant::is_on(Mutant::RestartTakenForRival);
         runs.then(|| (member.clone(), !std::mem::replace(&mut known.is_noted, true)))
     }
 

@@ -252,7 +252,8 @@ impl Node {
         }
     }
 
-    pub(super) fn on_raft(&mut self, from: Member, message: RaftMessage, out: &mut Vec<NodeOutput>) {
+    pub(super) fn on_raft(&mut self, from: Member, mut message: RaftMessage, out: &mut Vec<NodeOutput>) {
+        self.take_annotation(&from.site, &mut message);
         self.become_voter_if_named(&message, out);
         let mut refused = None;
         self.in_membership(out, |membership, out| {

@@ -8,6 +8,7 @@ mod trace;
 
 use super::*;
 use crate::lease::Renewal;
+use crate::membership::disk::Disk;
 use crate::membership::disk::{Ballot, Registrations, Saved};
 use crate::membership::message::{RaftKind, RaftMessage};
 use crate::names::LockName;

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::holdings::{Holdings, HoldingsWriter};
 use super::lock::Machines;
-use super::{LockTable, TableAlarm};
+use super::{LockKey, LockTable, TableAlarm};
+use crate::mutant::{self, Mutant};
+use crate::rules::Rules;
 
 /// What the clients of one member hold, in the pieces in which it is sent, at least one; the same is sent to every
 /// other member.
@@ -37,11 +39,14 @@ impl CensusWriter {
         CensusWriter { pieces: Census::new(), piece: HoldingsWriter::default(), bytes: 0, longest }
     }
 
-    fn push(&mut self, lock: &str, slots: impl Iterator<Item = Option<u32>>, permits: u32) {
+    fn push(&mut self, lock: &str, slots: impl Iterator<Item = Option<u32>>, permits: u32, more: u32) {
         let length = self.piece.push(lock, slots, Some(permits));
+        if more > 0 {
+            self.piece.mark_off_rule(more);
+        }
         // A length, for each slot whether it is numbered and a number of 32 bits in groups of 7, and the number of
         // permits.
-        self.bytes += lock.len() + 9 + 6 * length;
+        self.bytes += lock.len() + 9 + 6 * length + more as usize;
         if self.bytes > self.longest {
             self.end_piece();
         }
@@ -60,16 +65,32 @@ impl CensusWriter {
     }
 }
 
+/// Returns by how many slots a member whose program knows only the rules is told more than there are holders, so that it lets nobody in
+/// beside them: none if they count on the number of the rule. It admits nobody while one site has more than its share. If the rules of the
+/// next view are not known here, that is any share.
+fn more_for_older(lock: &LockKey, next: Option<&Rules>) -> u32 {
+    if mutant::is_on(Mutant::OlderMemberMisled) {
+        return 0;
+    }
+    let rule = next.map(|rules| rules.rule(&lock.name));
+    match rule {
+        Some(rule) if rule.permits == lock.permits => 0,
+        Some(rule) => rule.per_site + 1,
+        None => Rules::MAX_PER_SITE + 1,
+    }
+}
+
 impl LockTable {
-    /// Ends the view, with a census in one piece.
+    /// Ends the view, with a census in one piece for a view with the same rules.
     #[cfg(test)]
     pub(crate) fn stop(&mut self) -> Census {
-        self.stop_in_pieces(usize::MAX)
+        let rules = self.rules().cloned();
+        self.stop_in_pieces(usize::MAX, rules.as_ref())
     }
 
     /// Ends the view: stops all machines and returns what clients of this site hold, in pieces of about `longest` bytes. The
-    /// clients keep it.
-    pub(crate) fn stop_in_pieces(&mut self, longest: usize) -> Census {
+    /// clients keep it. The `next` view has these rules, if they are known here.
+    pub(crate) fn stop_in_pieces(&mut self, longest: usize, next: Option<&Rules>) -> Census {
         self.local_view = None;
         self.tally.views_installed += 1;
         self.draining.clear();
@@ -97,7 +118,8 @@ impl LockTable {
                 hold.lane = lane;
             }
             if !clients.holds.is_empty() {
-                census.push(key.name.as_str(), clients.holds.iter().map(|hold| hold.slot), key.permits);
+                let slots = clients.holds.iter().map(|hold| hold.slot);
+                census.push(key.name.as_str(), slots, key.permits, more_for_older(key, next));
             }
             true
         });

@@ -51,6 +51,9 @@ struct Packed {
     /// The slots, one after the other.
     slots: Vec<Option<u32>>,
     entries: Vec<Entry>,
+    /// The holdings that count on another number of permits than the rules give, by index, each with the number of slots by which a
+    /// reader that knows only the rules is told more.
+    off_rule: Vec<(u32, u32)>,
 }
 
 /// Where the parts of a holding end; they begin where those of the one before end.
@@ -74,7 +77,7 @@ impl Holdings {
 
     /// Returns the holding at an index below [`len`](Holdings::len).
     pub fn get(&self, at: usize) -> HoldingRef<'_> {
-        let Packed { names, slots, entries } = &*self.0;
+        let Packed { names, slots, entries, .. } = &*self.0;
         let Entry { name_end, slots_end, permits } = entries[at];
         let (name, slot) =
             at.checked_sub(1).map_or((0, 0), |last| (entries[last].name_end, entries[last].slots_end));
@@ -95,6 +98,38 @@ impl Holdings {
         for (entry, permits) in Arc::make_mut(&mut self.0).entries.iter_mut().zip(permits) {
             entry.permits = permits;
         }
+    }
+
+    /// Notes that the holding at an index counts on another number of permits than the rules give: a reader that knows only the rules is
+    /// told `more` slots than there are. Indexes are given in rising order.
+    pub fn set_off_rule(&mut self, at: usize, more: u32) {
+        let at = u32::try_from(at).expect("a piece is far shorter");
+        Arc::make_mut(&mut self.0).off_rule.push((at, more));
+    }
+
+    /// Returns what a reader is told that knows numbers of permits.
+    #[must_use]
+    pub fn for_newer(&self) -> Holdings {
+        let mut same = self.clone();
+        if !same.0.off_rule.is_empty() {
+            Arc::make_mut(&mut same.0).off_rule.clear();
+        }
+        same
+    }
+
+    /// Returns what a reader is told whose program takes every holder for one by the rules. So that it lets nobody in beside holders
+    /// that count on another number, it is told of so many of them that by any rule there are too many: it admits nobody until a view in
+    /// which they have gone.
+    #[must_use]
+    pub fn for_older(&self) -> Holdings {
+        let mut writer = HoldingsWriter::default();
+        let mut off_rule = self.0.off_rule.iter().peekable();
+        for (at, holding) in self.iter().enumerate() {
+            let more = off_rule.next_if(|(of, _)| *of as usize == at).map_or(0, |(_, more)| *more);
+            let more = (0..more).map(|_| None);
+            writer.push(holding.lock, holding.slots.iter().copied().chain(more), None);
+        }
+        writer.finish()
     }
 }
 
@@ -131,6 +166,12 @@ impl HoldingsWriter {
         self.0.slots.extend(slots);
         self.end(permits);
         self.0.slots.len() - before
+    }
+
+    /// Notes that the last holding counts on another number of permits than the rules give ([`Holdings::set_off_rule`]).
+    pub(super) fn mark_off_rule(&mut self, more: u32) {
+        let last = self.0.entries.len().checked_sub(1).expect("there is a last one");
+        self.0.off_rule.push((u32::try_from(last).expect("a piece is far shorter"), more));
     }
 
     /// Ends a holding whose parts were appended.
@@ -274,6 +315,17 @@ mod tests {
         assert_eq!(postcard::from_bytes::<Holdings>(&bytes), Ok(holdings.clone()));
         assert_eq!(holdings.get(2), HoldingRef { lock: "c", slots: &[None, Some(300)], permits: None });
         assert_eq!(holdings.iter().map(|holding| holding.name()).collect::<Vec<_>>().len(), 3);
+    }
+
+    #[test]
+    fn a_reader_that_knows_only_the_rules_is_told_more_holders_where_they_count_on_another_number() {
+        let mut holdings = Holdings::from(vec![holding("a", &[Some(0)]), holding("b", &[Some(4), None])]);
+        holdings.set_permits([Some(1), Some(7)]);
+        let plain = holdings.clone();
+        holdings.set_off_rule(1, 2);
+        assert_eq!(holdings.for_newer(), plain);
+        let told = vec![holding("a", &[Some(0)]), holding("b", &[Some(4), None, None, None])];
+        assert_eq!(holdings.for_older(), Holdings::from(told));
     }
 
     #[test]

@@ -21,6 +21,7 @@
 //! - T8: a lock whose clients wait and for which less was asked than they need is noted.
 //! - T9: a name that nobody may enter, and could be entered in a new view, is noted (`draining.rs`).
 
+mod calls;
 mod census;
 mod clients;
 mod draining;
@@ -54,11 +55,10 @@ use crate::names::{ClientLabel, LockName};
 use crate::time::{Span, Time};
 pub(crate) use census::Census;
 pub use census::CensusPiece;
-use clients::{Spare, WaitingClient, forget};
+use clients::Spare;
 use draining::Leftover;
 use elsewhere::HeldElsewhere;
 pub use holdings::{Holding, HoldingRef, Holdings};
-use inquiry::Deadline;
 pub(crate) use inquiry::Obstacle;
 use lock::{Env, Lock, MachineInput};
 use permits::{Home, Mark};
@@ -67,7 +67,7 @@ pub use refusal::{LossReason, Outage, PermitCount, RequestRefusal, VotersInReach
 pub use report::{
     Counts, HeldLock, HolderReport, LockInUse, LockReport, MAX_LISTED, Machinery, WaiterReport,
 };
-use room::{RoomRequests, SiteProgress};
+use room::RoomRequests;
 pub use tally::{AcquireOutcome, MessageCounts, ServedBy, TableTally};
 pub use trace::TraceWatch;
 pub(crate) use trace::{StepKind, TableStep};
@@ -181,109 +181,6 @@ impl LockTable {
         self.table_config.margin = margin;
     }
 
-    /// Handles a client's request for a lock.
-    pub(crate) fn acquire(&mut self, wanted: Acquire, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
-        let Acquire { session, request, lock: name, permits, wait, cause } = wanted;
-        let lock = LockKey { name, permits };
-        if self.requests.contains_key(&request) {
-            return self.refuse(request, RequestRefusal::DuplicateRequest, out);
-        }
-        if let Some(Err(why)) = self.local_view.as_ref().map(|local_view| local_view.check(&lock)) {
-            return self.refuse(request, why, out);
-        }
-        if self.locks.len() >= self.table_config.max_locks && !self.is_known(&lock) {
-            let why =
-                if self.is_crowded() { RequestRefusal::MakingRoom } else { RequestRefusal::TooManyLocks };
-            return self.refuse(request, why, out);
-        }
-        if wait == Wait::Try && self.may_serve(lease_clock) && self.is_taken_here(&lock) {
-            self.tally.came_out(AcquireOutcome::Busy);
-            return out.push(TableOutput::LockEvent(LockEvent::Busy { request }));
-        }
-        let reply_timeout = self.table_config.try_within.unwrap_or(self.reply_timeout);
-        let deadline = Deadline::new(wait, lease_clock.now, reply_timeout);
-        if let Some(deadline) = deadline {
-            self.alarms.insert((deadline.alarm, TableAlarm::Deadline(lock.clone(), request)));
-        }
-        self.requests.insert(request, (session, lock.clone()));
-        self.sessions.entry(session).or_default().requests.insert(request);
-        let cause = cause.unwrap_or_else(|| self.cause(request));
-        let (since, is_try) = (lease_clock.now, wait == Wait::Try);
-        let waiter = WaitingClient { request, since, deadline, is_try, inquiry: None, cause };
-        self.with_lock(&lock, lease_clock, out, |lock, env| {
-            env.served = ServedBy::AtOnce;
-            lock.clients.wake(env.spare).waiters.push_back(waiter);
-            env.trace(0, || StepKind::Request(request));
-            lock.seek(env);
-        });
-        // A client whose time to ask the members has come already need not wait for the next alarm.
-        if deadline.is_some_and(|deadline| deadline.alarm <= since) && self.waiter(request, &lock).is_some() {
-            self.alarms.remove(&(since, TableAlarm::Deadline(lock.clone(), request)));
-            self.on_deadline(&lock, request, lease_clock, out);
-        }
-    }
-
-    /// Refuses a request.
-    pub(crate) fn refuse(&mut self, request: Request, why: RequestRefusal, out: &mut Vec<TableOutput>) {
-        self.tally.came_out(AcquireOutcome::Refused);
-        out.push(TableOutput::LockEvent(LockEvent::Refused { request, why }));
-    }
-
-    /// Handles a client's cancellation; if it has the lock already, the lock is released.
-    pub(crate) fn cancel(&mut self, request: Request, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
-        let Some((_, lock)) = self.requests.get(&request).cloned() else {
-            return out.push(TableOutput::LockEvent(LockEvent::Refused {
-                request,
-                why: RequestRefusal::UnknownRequest,
-            }));
-        };
-        if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
-            return self.release(request, lease_clock, out);
-        }
-        self.stop_waiting(request, &lock, AcquireOutcome::Cancelled, out);
-        out.push(TableOutput::LockEvent(LockEvent::Cancelled { request }));
-    }
-
-    /// Handles a client's release of its lock.
-    pub(crate) fn release(&mut self, request: Request, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
-        let lock = self.requests.get(&request).map(|(_, lock)| lock.clone());
-        match lock.filter(|lock| self.locks.get(lock).is_some_and(|lock| lock.holds(request))) {
-            Some(lock) => {
-                out.push(TableOutput::LockEvent(LockEvent::Released { request }));
-                self.leave(request, &lock, lease_clock, out);
-            }
-            // Releasing a lock that is not granted yet cancels the request.
-            None if self.requests.contains_key(&request) => self.cancel(request, lease_clock, out),
-            None => {
-                out.push(TableOutput::LockEvent(LockEvent::Refused {
-                    request,
-                    why: RequestRefusal::NotHeld,
-                }));
-            }
-        }
-    }
-
-    /// Handles the end of a session: the client neither waits for nor holds anything any more.
-    pub(crate) fn on_session_ended(
-        &mut self,
-        session: Session,
-        lease_clock: LeaseClock,
-        out: &mut Vec<TableOutput>,
-    ) {
-        let Some(client) = self.sessions.get_mut(&session) else { return };
-        client.label = None;
-        for request in client.requests.clone() {
-            let (_, lock) = self.requests.get(&request).cloned().expect("a session's requests exist");
-            if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
-                self.leave(request, &lock, lease_clock, out);
-            } else {
-                self.stop_waiting(request, &lock, AcquireOutcome::Abandoned, out);
-            }
-        }
-        // A session that has a label is not forgotten with its last request.
-        self.sessions.remove(&session);
-    }
-
     /// Handles a message of a member's machine, of the epoch that is open.
     pub(crate) fn on_message(
         &mut self,
@@ -328,44 +225,6 @@ impl LockTable {
         self.seek_all(lease_clock, out);
     }
 
-    /// Returns whether a message about this lock can be accepted: its machines exist, or there is room for them. Other
-    /// sites may need as many locks here as clients of this one.
-    pub(crate) fn has_room(&self, lock: &LockName) -> bool {
-        let is_known = |view: &LocalView| self.is_known(&view.key(lock));
-        self.locks.len() < self.table_config.max_locks.saturating_mul(2)
-            || self.local_view.as_ref().is_some_and(is_known)
-    }
-
-    /// Returns whether the lock takes memory here already: it is in use, or was held when the view opened.
-    fn is_known(&self, lock: &LockKey) -> bool {
-        self.locks.contains_key(lock) || self.elsewhere.contains(lock.name.as_str())
-    }
-
-    /// Returns whether the table is half full, and more than half of that consists of locks that a fresh view would not
-    /// have: machines cannot be dropped while their view lasts, because others rely on their state.
-    pub(crate) fn is_crowded(&self) -> bool {
-        let kept = self.opened_with.max(self.requests.len());
-        self.locks.len() >= self.table_config.max_locks.div_ceil(2)
-            && self.locks.len() > kept.saturating_mul(2)
-    }
-
-    /// Returns whether the same members should start a fresh view: a lock could run again, or room would be made.
-    pub(crate) fn wants_fresh_view(&self, now: Time) -> bool {
-        self.local_view.is_some() && (self.asks_for_room(now) || self.has_drained())
-    }
-
-    /// Records that the leader is asked for a fresh view.
-    pub(crate) fn on_fresh_view_asked(&mut self, now: Time) {
-        if self.asks_for_room(now) {
-            self.room.on_asked(SiteProgress { now, granted: self.granted() });
-        }
-    }
-
-    fn asks_for_room(&self, now: Time) -> bool {
-        let may_ask = || self.room.may_ask(SiteProgress { now, granted: self.granted() });
-        self.is_crowded() && (may_ask() || mutant::is_on(Mutant::RoomAskedForAtOnce))
-    }
-
     /// Handles everything that is due: deadlines, machines' timers, the end of the time to stop after a loss.
     pub(crate) fn on_time(&mut self, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
         while let Some((due, _)) = self.alarms.first()
@@ -403,30 +262,6 @@ impl LockTable {
         self.check_waiting()?;
         self.check_draining()?;
         self.check_permits()
-    }
-
-    /// Returns whether a client that does not want to wait would have to, as far as is known here.
-    fn is_taken_here(&self, lock: &LockKey) -> bool {
-        let rule = self.local_view.as_ref().and_then(|local_view| local_view.rule(lock));
-        let most = rule.map_or(lock.permits, |rule| rule.per_site) as usize;
-        self.locks
-            .get(lock)
-            .is_some_and(|lock| !lock.clients.waiters.is_empty() || lock.clients.holds.len() >= most)
-    }
-
-    /// Removes a holder.
-    fn leave(
-        &mut self,
-        request: Request,
-        lock: &LockKey,
-        lease_clock: LeaseClock,
-        out: &mut Vec<TableOutput>,
-    ) {
-        forget(&mut self.requests, &mut self.sessions, request);
-        self.with_lock(lock, lease_clock, out, |lock, env| {
-            env.served = ServedBy::Here;
-            lock.on_left(request, env);
-        });
     }
 
     /// Calls `act` on a lock, which is created, and its machines started, if necessary.

@@ -5,6 +5,9 @@
 //! only after it has granted many locks, which pay for the view, or after a pause, which is twice as long each time until the site
 //! has not needed room for a while.
 
+use super::{LocalView, LockKey, LockTable};
+use crate::mutant::{self, Mutant};
+use crate::names::LockName;
 use crate::time::{Span, Time};
 
 /// The first pause between two requests for a fresh view.
@@ -63,6 +66,46 @@ impl RoomRequests {
     /// Records that the view has ended.
     pub(super) fn on_view_ended(&mut self) {
         self.asked = false;
+    }
+}
+
+impl LockTable {
+    /// Returns whether a message about this lock can be accepted: its machines exist, or there is room for them. Other
+    /// sites may need as many locks here as clients of this one.
+    pub(crate) fn has_room(&self, lock: &LockName) -> bool {
+        let is_known = |view: &LocalView| self.is_known(&view.key(lock));
+        self.locks.len() < self.table_config.max_locks.saturating_mul(2)
+            || self.local_view.as_ref().is_some_and(is_known)
+    }
+
+    /// Returns whether the lock takes memory here already: it is in use, or was held when the view opened.
+    pub(super) fn is_known(&self, lock: &LockKey) -> bool {
+        self.locks.contains_key(lock) || self.elsewhere.contains(lock.name.as_str())
+    }
+
+    /// Returns whether the table is half full, and more than half of that consists of locks that a fresh view would not
+    /// have: machines cannot be dropped while their view lasts, because others rely on their state.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let kept = self.opened_with.max(self.requests.len());
+        self.locks.len() >= self.table_config.max_locks.div_ceil(2)
+            && self.locks.len() > kept.saturating_mul(2)
+    }
+
+    /// Returns whether the same members should start a fresh view: a lock could run again, or room would be made.
+    pub(crate) fn wants_fresh_view(&self, now: Time) -> bool {
+        self.local_view.is_some() && (self.asks_for_room(now) || self.has_drained())
+    }
+
+    /// Records that the leader is asked for a fresh view.
+    pub(crate) fn on_fresh_view_asked(&mut self, now: Time) {
+        if self.asks_for_room(now) {
+            self.room.on_asked(SiteProgress { now, granted: self.granted() });
+        }
+    }
+
+    fn asks_for_room(&self, now: Time) -> bool {
+        let may_ask = || self.room.may_ask(SiteProgress { now, granted: self.granted() });
+        self.is_crowded() && (may_ask() || mutant::is_on(Mutant::RoomAskedForAtOnce))
     }
 }
 

@@ -10,7 +10,6 @@ use std::time::Duration;
 use meshlock_cluster::access::Principal;
 use meshlock_cluster::time::Span;
 use meshlock_system::ProcessOwner;
-use meshlock_tls::Security;
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::{TcpListener, UnixListener};
@@ -189,14 +188,10 @@ pub fn serve(
 
 /// Serves clients over a network, on the node's own thread until the node stops. The session of a client that has been silent for
 /// `silence` is ended.
-pub fn serve_network(
-    front: &Front,
-    listener: std::net::TcpListener,
-    security: Security,
-    silence: Span,
-) -> io::Result<Serving> {
+pub fn serve_network(front: &Front, listener: std::net::TcpListener, silence: Span) -> io::Result<Serving> {
     listener.set_nonblocking(true)?;
-    if matches!(security, Security::Plain) {
+    let trust = front.node().trust().clone();
+    if trust.is_plain() {
         tracing::warn!(
             address = ?listener.local_addr().ok(),
             "clients are not protected: programs of this machine may do what the rules give 'local', others what they give 'anyone'"
@@ -220,7 +215,7 @@ pub fn serve_network(
             };
             let slot = pending.enter(address.ip());
             let tls = tune(&stream, timeout).map_err(|error| error.to_string());
-            let tls = tls.and_then(|()| security.accepting().map_err(|error| error.to_string()));
+            let tls = tls.and_then(|()| trust.accepting().map_err(|error| error.to_string()));
             let tls = match tls {
                 Ok(tls) => tls,
                 Err(error) => {
@@ -233,7 +228,7 @@ pub fn serve_network(
                 tls.set_buffer_limit(None);
                 tls
             });
-            let (front, connections) = (front.clone(), connections.clone());
+            let (front, connections, trust) = (front.clone(), connections.clone(), trust.clone());
             tokio::spawn(async move {
                 if tls.is_some()
                     && let Err(error) = slot.turn().await
@@ -241,7 +236,8 @@ pub fn serve_network(
                     return tracing::debug!(%address, %error, "a client's connection is refused");
                 }
                 let channel = Channel::new(Stream::Tcp(stream), tls);
-                let door = Door::Network { address, silence, newcomer: Newcomer::new(slot, connections) };
+                let door =
+                    Door::Network { address, silence, newcomer: Newcomer::new(slot, connections), trust };
                 ConnectedClient::talk(front, channel, door).await;
             });
         }

@@ -50,6 +50,14 @@ impl OpenRequest {
         self.cancel(front)
     }
 
+    /// Returns whether the client holds the lock and has not lost it.
+    pub(super) fn holds(&self) -> bool {
+        match self {
+            OpenRequest::Lock(acquisition) => acquisition.observer().holds.load(Ordering::Relaxed),
+            OpenRequest::Starting | OpenRequest::Question(_) | OpenRequest::Watch(_) => false,
+        }
+    }
+
     /// Ends the request because the client has gone, without telling it. Returns the acquisition that must be closed with the session.
     pub(super) fn end(self, front: &Front) -> Option<Arc<Acquisition<ReplyObserver>>> {
         match self {

@@ -9,6 +9,7 @@ use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::table::Session;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::{ProcessTree, now};
+use meshlock_tls::TlsError;
 use meshlock_wire::clients::{
     Contact, MAX_OPEN, MAX_REQUEST_BYTES, RefusalKind, Tag, ToClient, ToNode, VERSIONS, common_version,
     length_of_message, put_to_client, take_to_node,
@@ -24,6 +25,7 @@ use crate::channel::Channel;
 use crate::front::{AcquireParams, Admitted, Front};
 use crate::gate::{Buffered, Caller, Connected, RequestId, RequestKind, TooFast};
 use crate::meter::SessionEnd;
+use crate::trust::{Ending, Untrusted, Watched};
 
 /// Maximum number of bytes of one read.
 const READ_BYTES: usize = 16 << 10;
@@ -51,6 +53,8 @@ pub(super) struct ConnectedClient {
     pub(super) stays_in_touch: AtomicBool,
     /// Set if the connection only keeps the sessions of its process open.
     pub(super) keep_alive: OnceLock<KeepAlive>,
+    /// Says when its certificate is not accepted any more.
+    ending: Arc<Ending>,
 }
 
 /// What is known of a client once it has said hello.
@@ -66,6 +70,8 @@ pub(super) struct Greeted {
     /// Count the connection of a client over a network.
     _connected: Option<Connected>,
     _connection: Option<ConnectionSlot>,
+    /// Registers the certificate that it has shown.
+    _watched: Option<Watched>,
 }
 
 /// Closes the connection when the task that serves it ends, also where the node is dropped and its tasks with it: the client then sees the
@@ -96,6 +102,7 @@ impl ConnectedClient {
             has_asked: AtomicBool::new(false),
             stays_in_touch: AtomicBool::new(false),
             keep_alive: OnceLock::new(),
+            ending: Arc::default(),
         });
         // The connection is closed last: its end tells the client that everything is released.
         let _closing = CloseOnDrop(client.clone());
@@ -104,6 +111,7 @@ impl ConnectedClient {
             () = client.channel.keep_writing() => client.how_gone(&Ok(false)),
             () = client.keep_telling_renewals() => Gone::CutOff,
             () = client.until_evicted() => Gone::CutOff,
+            why = client.ending.happened() => client.dismiss(why),
         };
         client.front.node().note_session_end(match gone {
             Gone::Ended => SessionEnd::Disconnected,
@@ -132,6 +140,19 @@ impl ConnectedClient {
         }
     }
 
+    /// Tells a client whose certificate is not accepted any more why its session ends.
+    fn dismiss(&self, why: &Untrusted) -> Gone {
+        if let Door::Network { address, .. } = &self.door {
+            tracing::warn!(%address, %why, "a client's connection is ended: its session ends once the client cannot rely on it any more");
+        }
+        let waiting: Vec<Tag> =
+            self.open().iter().filter(|(_, open)| !open.holds()).map(|(tag, _)| *tag).collect();
+        for tag in waiting.into_iter().chain([0]) {
+            self.refuse(tag, RefusalKind::Denied, why);
+        }
+        Gone::CutOff
+    }
+
     fn end_session(&self, gone: Gone) {
         // A client that has not said hello has no session, and nothing is open.
         let Some(Greeted { caller, session, .. }) = self.greeted.get() else { return };
@@ -155,7 +176,9 @@ impl ConnectedClient {
                 Some(longest) => timeout(longest, read).await.unwrap_or(Err(io::ErrorKind::TimedOut.into())),
             };
             if let Ok(true) = read {
-                self.last_message.store(now().micros(), Ordering::Relaxed);
+                let at = now();
+                self.last_message.store(at.micros(), Ordering::Relaxed);
+                self.front.node().on_message_read(at);
             } else {
                 let gone = self.how_gone(&read);
                 if gone == Gone::CutOff {
@@ -305,6 +328,14 @@ impl ConnectedClient {
         buffer()
     }
 
+    /// Registers the certificate of a client over a network.
+    fn watch_certificate(&self) -> Result<Option<Watched>, TlsError> {
+        match &self.door {
+            Door::Local { .. } => Ok(None),
+            Door::Network { trust, .. } => self.channel.register(trust, &self.ending),
+        }
+    }
+
     fn welcome(self: &Arc<Self>, theirs: u16, who: ClientLabel) -> bool {
         let Some(version) = common_version(theirs) else {
             let (low, high) = VERSIONS;
@@ -316,6 +347,11 @@ impl ConnectedClient {
             return false;
         };
         let principal = self.principal().map_err(|error| error.to_string());
+        let watched = self.watch_certificate().map_err(|error| error.to_string());
+        let (principal, watched) = match (principal, watched) {
+            (Ok(principal), Ok(watched)) => (Ok(principal), watched),
+            (Err(error), _) | (_, Err(error)) => (Err(error), None),
+        };
         let caller =
             principal.map(|principal| Caller { principal, origin: self.origin(), request: RequestId::new() });
         let greeted = caller.and_then(|caller| self.front.greet(caller).map_err(|error| error.to_string()));
@@ -357,6 +393,7 @@ impl ConnectedClient {
             input,
             _connected: connected,
             _connection: connection,
+            _watched: watched,
         });
         self.say(&ToClient::Welcome { version, site: self.front.site().clone(), time: now(), contact });
         true

@@ -25,6 +25,7 @@ use super::keep_alive::KeepAlives;
 use crate::channel::ClosedBy;
 use crate::gate::{Caller, CallerOrigin, Connected};
 use crate::pending::{Evicted, PendingSlot};
+use crate::trust::Trust;
 
 /// How long a client over a network may take in total to identify itself.
 const GREET_WITHIN: Span = Span::from_millis(5000);
@@ -42,7 +43,7 @@ pub(super) enum Door {
         _counted: Option<Connected>,
     },
     /// Over a network. The session ends after this much silence.
-    Network { address: SocketAddr, silence: Span, newcomer: Newcomer },
+    Network { address: SocketAddr, silence: Span, newcomer: Newcomer, trust: Trust },
 }
 
 /// The place of a client over a network until it has identified itself.

@@ -20,6 +20,7 @@ use crate::engine::{Engine, NodeSetup, locks_taken};
 use crate::front::Front;
 use crate::gate::{Audit, Each, Gate, Policy};
 use crate::meter::SessionEnd;
+use crate::trust::Trust;
 
 /// Starts a cluster of one site and waits until it can grant locks.
 async fn ready(gate: Gate) -> (Engine, Front) {
@@ -199,7 +200,12 @@ fn an_acquisition_over_tcp_takes_the_nodes_lock_once() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let there = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (here, address) = listener.accept().await.unwrap();
-        let door = Door::Network { address, silence: Span::from_millis(60_000), newcomer: Newcomer::alone() };
+        let door = Door::Network {
+            address,
+            silence: Span::from_millis(60_000),
+            newcomer: Newcomer::alone(),
+            trust: Trust::default(),
+        };
         assert_eq!(locks_for_an_acquisition(door, Stream::Tcp(here), there).await, 1);
     });
 }
@@ -247,7 +253,12 @@ async fn served(verbs: &[Verb], each: Each) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (here, address) = listener.accept().await.unwrap();
-    let door = Door::Network { address, silence: Span::from_millis(60_000), newcomer: Newcomer::alone() };
+    let door = Door::Network {
+        address,
+        silence: Span::from_millis(60_000),
+        newcomer: Newcomer::alone(),
+        trust: Trust::default(),
+    };
     let channel = Channel::new(Stream::Tcp(here), None);
     let talk = tokio::spawn(ConnectedClient::talk(front.clone(), channel, door));
     let mut client = TestClient { stream, bytes: Vec::new() };

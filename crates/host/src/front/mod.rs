@@ -20,7 +20,7 @@ mod tests;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use meshlock_cluster::access::{ClientName, Denied, Principal, Subject, Verb};
+use meshlock_cluster::access::{Denied, KnownToken, Principal, Subject, Verb};
 use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
 use meshlock_cluster::node::ClientCall;
 use meshlock_cluster::table::Session;
@@ -154,9 +154,9 @@ impl Front {
         self.0.gate.use_watch(caller)
     }
 
-    /// Returns whose token this is, if this site knows it.
-    pub fn bearer(&self, token: &str) -> Option<ClientName> {
-        self.0.gate.policy().tokens.bearer(token).cloned()
+    /// Returns what this site knows of a token. Whether the token is over, and its client revoked, is for the caller to check.
+    pub fn token(&self, token: &str) -> Option<KnownToken> {
+        self.0.gate.policy().tokens.find(token).cloned()
     }
 
     /// Returns whether this site knows any tokens.

@@ -13,6 +13,7 @@ use meshlock_tls::{TlsError, drain_tls, open_tls, site_of};
 
 use super::super::channel::{Channel, Stream};
 use super::super::pending::TooManyHandshakes;
+use super::super::trust::{Ending, Trust, Watched};
 use meshlock_cluster::names::SiteName;
 use meshlock_wire::sites::{FrameError, Hello, Versions, greeting, take_greeting};
 use meshlock_wire::sites::{Introduction, IntroductionError};
@@ -80,6 +81,24 @@ pub(super) struct Greeted {
     pub(super) rest: Vec<u8>,
     /// The address of the other end.
     pub(super) address: Option<SocketAddr>,
+    pub(super) relied_on: Arc<ReliedOn>,
+}
+
+/// The certificate of the peer, as far as the connection depends on it.
+#[derive(Debug, Default)]
+pub(super) struct ReliedOn {
+    /// Says when the certificate is not accepted any more.
+    pub(super) ending: Arc<Ending>,
+    /// Registers the connection; `None` without TLS.
+    _watched: Option<Watched>,
+}
+
+impl ReliedOn {
+    fn register(trust: &Trust, tls: Option<&Connection>) -> Result<Arc<Self>, TlsError> {
+        let ending = Arc::default();
+        let watched = trust.register_tls(tls, &ending)?;
+        Ok(Arc::new(ReliedOn { ending, _watched: watched }))
+    }
 }
 
 /// A connection during the greeting, with or without TLS.
@@ -146,10 +165,10 @@ impl Newcomer {
         }
     }
 
-    fn greeted(self, hello: Hello, version: u16) -> Greeted {
+    fn greeted(self, hello: Hello, version: u16, relied_on: Arc<ReliedOn>) -> Greeted {
         let address = self.stream.peer_addr().ok();
         let channel = Arc::new(Channel::new(Stream::Tcp(self.stream), self.tls));
-        Greeted { channel, hello, version, rest: self.plain, address }
+        Greeted { channel, hello, version, rest: self.plain, address, relied_on }
     }
 }
 
@@ -159,6 +178,7 @@ pub(super) async fn greet(
     tls: Option<Connection>,
     me: Hello,
     speaks: Versions,
+    trust: &Trust,
 ) -> Result<Greeted, GreetError> {
     tune(&stream, UNACKNOWLEDGED)?;
     let mut newcomer = Newcomer::new(stream, tls, speaks);
@@ -170,7 +190,8 @@ pub(super) async fn greet(
         return Err(GreetError::OtherSite { expected, found: hello.from });
     }
     check_certificate(newcomer.tls.as_ref(), &hello)?;
-    Ok(newcomer.greeted(hello, version))
+    let relied_on = ReliedOn::register(trust, newcomer.tls.as_ref())?;
+    Ok(newcomer.greeted(hello, version, relied_on))
 }
 
 /// Reads the greeting of an incoming connection and answers it. Returns `None` if the peer only asked about the cluster.
@@ -178,6 +199,7 @@ pub(super) async fn welcome(
     stream: TcpStream,
     tls: Option<Connection>,
     (me, incarnation, speaks): (&SiteName, u64, Versions),
+    trust: &Trust,
     introduce: impl FnOnce() -> Introduction,
 ) -> Result<Option<Greeted>, GreetError> {
     tune(&stream, UNACKNOWLEDGED)?;
@@ -199,7 +221,8 @@ pub(super) async fn welcome(
     if hello.to != *me {
         return Err(GreetError::NotMe { sought: hello.to, me: me.clone() });
     }
-    Ok(Some(newcomer.greeted(hello, version)))
+    let relied_on = ReliedOn::register(trust, newcomer.tls.as_ref())?;
+    Ok(Some(newcomer.greeted(hello, version, relied_on)))
 }
 
 /// Asks the site at the other end about its cluster. A greeting whose sender names itself as the receiver means this question.

@@ -18,13 +18,13 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::pending::{Evictions, PLACES, PendingConnections, PendingSlot, Port};
+use super::trust::Trust;
 pub(super) use greet::UNACKNOWLEDGED;
 pub use greet::tune;
 use greet::{GREET_WITHIN, GreetError, Greeted, greet, welcome};
 pub use introduction::{IntroduceError, learn_of_cluster};
 use meshlock_cluster::names::{Incarnation, SiteName};
 use meshlock_cluster::node::Packet;
-use meshlock_tls::Security;
 use meshlock_wire::sites::{Hello, Introduction, Versions};
 pub(super) use peer::PeerConnection;
 pub use peer::Traffic;
@@ -71,7 +71,7 @@ pub(super) struct Net {
     me: SiteName,
     /// A number that tells this process apart from others under the same name.
     process: u64,
-    security: Security,
+    trust: Trust,
     speaks: Versions,
     tasks: Handle,
     /// Addresses from the configuration. They take precedence, because an operator wrote them.
@@ -89,13 +89,18 @@ impl Net {
     pub(super) fn new(
         me: SiteName,
         process: u64,
-        (security, speaks): (Security, Versions),
+        (trust, speaks): (Trust, Versions),
         configured: BTreeMap<SiteName, String>,
         tasks: Handle,
     ) -> Self {
         let (learnt, peers, known) = (Mutex::default(), Mutex::default(), Mutex::default());
         let evictions = Evictions::default();
-        Net { me, process, security, speaks, tasks, configured, learnt, peers, known, evictions }
+        Net { me, process, trust, speaks, tasks, configured, learnt, peers, known, evictions }
+    }
+
+    /// Returns what the connections rely on.
+    pub(super) fn trust(&self) -> &Trust {
+        &self.trust
     }
 
     /// Looks up the configured addresses. Those that cannot be looked up now are learnt when their site is dialled.
@@ -199,12 +204,13 @@ impl Net {
         slot: &PendingSlot,
         handler: &impl PacketHandler,
     ) -> Result<Option<Greeted>, GreetError> {
-        let (tls, address) = (self.security.accepting()?, stream.peer_addr()?.ip());
+        let (tls, address) = (self.trust.accepting()?, stream.peer_addr()?.ip());
         let is_certified = tls.is_some();
         if is_certified && !self.is_known(address) {
             slot.turn().await?;
         }
-        let welcome = welcome(stream, tls, (&self.me, self.process, self.speaks), || handler.introduce());
+        let me = (&self.me, self.process, self.speaks);
+        let welcome = welcome(stream, tls, me, &self.trust, || handler.introduce());
         let greeted = timeout(GREET_WITHIN, welcome).await.unwrap_or(Err(GreetError::Silent))?;
         if is_certified {
             self.know(address);
@@ -257,18 +263,18 @@ impl Net {
             let stream = TcpStream::connect(&address).await?;
             self.know(stream.peer_addr()?.ip());
             let hello = Hello { from: self.me.clone(), to: site.clone(), incarnation: self.process };
-            greet(stream, self.security.dialling(site)?, hello, self.speaks).await
+            greet(stream, self.trust.dialling(site)?, hello, self.speaks, &self.trust).await
         };
         timeout(GREET_WITHIN, dial).await.unwrap_or(Err(GreetError::Silent))
     }
 
     /// Starts to use a connection, unless a preferred one exists.
     fn adopt<H: PacketHandler>(self: &Arc<Self>, greeted: Greeted, dialled: bool, handler: &Arc<H>) {
-        let Greeted { channel, hello, version, rest, address } = greeted;
+        let Greeted { channel, hello, version, rest, address, relied_on } = greeted;
         let peer = self.peer(&hello.from, handler);
         let preferred = dialled == (self.me < hello.from);
         let (process, sender) = (hello.incarnation, Arc::default());
-        let current = Current { channel, version, preferred, process, address, sender };
+        let current = Current { channel, version, preferred, process, address, sender, relied_on };
         match peer.adopt(current.clone()) {
             Adoption::Closed => {}
             Adoption::Adopted => {
@@ -314,6 +320,9 @@ async fn talk<H: PacketHandler>(peer: Arc<PeerConnection>, current: Current, res
     tokio::select! {
         () = writing => {}
         () = reading => {}
+        why = current.relied_on.ending.happened() => {
+            tracing::warn!(site = %peer.site, %why, "a connection is ended, and made anew when there is something to send");
+        }
     }
     peer.ended(channel);
 }

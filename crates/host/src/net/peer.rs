@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use super::super::channel::Channel;
 use super::PacketHandler;
+use super::greet::ReliedOn;
 use meshlock_cluster::names::{Incarnation, SiteName};
 use meshlock_cluster::node::Packet;
 use meshlock_wire::sites::{VERSIONS, encode_packet, put_packet, take_packets};
@@ -93,6 +94,8 @@ pub(super) struct Current {
     pub(super) address: Option<SocketAddr>,
     /// The number of the incarnation that sent the last packet; 0, which nobody has, before the first one.
     pub(super) sender: Arc<AtomicU64>,
+    /// What its peer has shown.
+    pub(super) relied_on: Arc<ReliedOn>,
 }
 
 impl PeerConnection {

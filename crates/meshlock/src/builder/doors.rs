@@ -8,7 +8,6 @@ use meshlock_host::door;
 use meshlock_host::front::Front;
 #[cfg(feature = "api")]
 use meshlock_host::listen;
-use meshlock_tls::Security;
 
 use crate::config::Limits;
 use crate::error::StartError;
@@ -48,7 +47,6 @@ pub(super) fn serve(
     front: &Front,
     socket: Option<OwnSocket>,
     clients: Option<TcpListener>,
-    security: &Security,
     session_ttl: Span,
     api: Option<String>,
     limits: &Limits,
@@ -60,15 +58,14 @@ pub(super) fn serve(
     }
     let address = clients.as_ref().map(TcpListener::local_addr).transpose()?;
     if let Some(listener) = clients {
-        doors.push(door::serve_network(front, listener, security.clone(), session_ttl)?);
+        doors.push(door::serve_network(front, listener, session_ttl)?);
     }
     #[cfg(feature = "api")]
     let api = match api {
         None => None,
         Some(address) => {
             let listener = listen(&address).map_err(StartError::of_listen)?;
-            let setup =
-                meshlock_service::ApiSetup { listener, security: security.clone(), limits: limits.of_api() };
+            let setup = meshlock_service::ApiSetup { listener, limits: limits.of_api() };
             let serving = meshlock_service::Serving::start(front, setup);
             Some(serving.map_err(|error| StartError::of_api(address, error))?)
         }

@@ -2,7 +2,9 @@
 
 mod audit;
 mod doors;
+mod protection;
 mod resolve;
+mod tuning;
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -20,7 +22,6 @@ use crate::config::{AccessRule, AccessToken, Lease, Limits, Rule, Voters};
 use crate::error::StartError;
 use crate::join;
 use crate::node::Node;
-use crate::tls::Tls;
 
 use audit::AuditSettings;
 pub(crate) use doors::OpenDoors;
@@ -68,6 +69,7 @@ pub struct NodeBuilder {
     local_turns: Option<u32>,
     try_within: Option<Duration>,
     max_locks: Option<usize>,
+    busy_poll: Option<bool>,
     voters: Voters,
     replace_voter_after: Option<Duration>,
     lease: Lease,
@@ -75,6 +77,7 @@ pub struct NodeBuilder {
     rules: Vec<(String, Rule)>,
     access: Vec<AccessRule>,
     tokens: Vec<AccessToken>,
+    revoked: Vec<String>,
     audit: AuditSettings,
     limits: Limits,
     wire_versions: Option<u16>,
@@ -235,82 +238,6 @@ impl NodeBuilder {
         self
     }
 
-    /// Protects connections between sites, and those of clients on other machines, by TLS with certificates.
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let builder = meshlock::Node::builder().tls(meshlock::Tls::from_dir("site-db-1")?);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn tls(mut self, tls: Tls) -> Self {
-        self.security = Some(Security::Tls(tls.identity().clone()));
-        self
-    }
-
-    /// Trusts the network: connections are not protected, and anyone who reaches the port can pass for any site.
-    ///
-    /// ```
-    /// let builder = meshlock::Node::builder().plaintext();
-    /// ```
-    pub fn plaintext(mut self) -> Self {
-        self.security = Some(Security::Plain);
-        self
-    }
-
-    /// Sets how often in a row a lock is handed on among clients of this site while clients of other sites wait for it. With 16, the default,
-    /// up to 17 clients of this site hold it one after the other.
-    ///
-    /// ```
-    /// let builder = meshlock::Node::builder().local_turns(1); // at most two holders in a row at this site
-    /// ```
-    pub fn local_turns(mut self, turns: u32) -> Self {
-        self.local_turns = Some(turns);
-        self
-    }
-
-    /// Sets how long a caller that does not want to wait waits for the other sites to say who holds the lock. By default this follows the
-    /// round-trip times to them, between 1 s and 5 s. If they have not answered then, the lock is not available
-    /// ([`AcquireError::Unavailable`](crate::AcquireError::Unavailable)).
-    ///
-    /// ```
-    /// let builder = meshlock::Node::builder().try_within(std::time::Duration::from_secs(1));
-    /// ```
-    pub fn try_within(mut self, limit: Duration) -> Self {
-        self.try_within = Some(limit);
-        self
-    }
-
-    /// Sets the maximum number of locks that the site keeps, in use or idle. Default: a million.
-    ///
-    /// ```
-    /// let builder = meshlock::Node::builder().max_locks(10_000);
-    /// ```
-    pub fn max_locks(mut self, locks: usize) -> Self {
-        self.max_locks = Some(locks);
-        self
-    }
-
-    /// Sets who changes the voters; the same at all sites. Default: nobody.
-    ///
-    /// ```
-    /// let builder = meshlock::Node::builder().voters(meshlock::config::Voters::Auto);
-    /// ```
-    pub fn voters(mut self, voters: Voters) -> Self {
-        self.voters = voters;
-        self
-    }
-
-    /// Sets for how long a voter must be gone before a member takes its place, with [`Voters::Auto`]. Default: 10 minutes.
-    ///
-    /// ```
-    /// let builder = meshlock::Node::builder().replace_voter_after(std::time::Duration::from_secs(3600));
-    /// ```
-    pub fn replace_voter_after(mut self, away: Duration) -> Self {
-        self.replace_voter_after = Some(away);
-        self
-    }
-
     /// Sets the length of leases and their other terms.
     ///
     /// ```
@@ -344,31 +271,6 @@ impl NodeBuilder {
     /// ```
     pub fn rule(mut self, pattern: impl Into<String>, rule: Rule) -> Self {
         self.rules.push((pattern.into(), rule));
-        self
-    }
-
-    /// Adds an access rule for [`clients`](NodeBuilder::clients) and the API.
-    ///
-    /// ```
-    /// use meshlock::config::{AccessRule, Verb};
-    ///
-    /// let builder = meshlock::Node::builder().access(AccessRule::new("ci-*", "deploy/*", [Verb::Acquire]));
-    /// ```
-    pub fn access(mut self, rule: AccessRule) -> Self {
-        self.access.push(rule);
-        self
-    }
-
-    /// Adds a token that a client of the API may show.
-    ///
-    /// ```
-    /// use meshlock::config::AccessToken;
-    ///
-    /// let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"; // of `meshlock token new ci-1`
-    /// let builder = meshlock::Node::builder().token(AccessToken::new("ci-1", hash));
-    /// ```
-    pub fn token(mut self, token: AccessToken) -> Self {
-        self.tokens.push(token);
         self
     }
 
@@ -464,21 +366,23 @@ impl NodeBuilder {
         if !self.join.is_empty() {
             self = join::learn(self)?;
         }
-        let speaks = self.wire_versions;
+        let (speaks, busy_poll) = (self.wire_versions, self.busy_poll.unwrap_or(true));
         let (data, api) = (self.data.clone(), self.api.clone());
         let mode = self.mode_of_socket();
         let socket = self.socket.clone().map(|path| OwnSocket { path, mode });
         let (limits, audit) = (self.limits.clone(), self.audit.target());
-        let Resolved { config, listen: at, addresses, security, clients, session_ttl, policy } =
+        let Resolved { config, listen: at, addresses, security, revoked, clients, session_ttl, policy } =
             self.resolve()?;
         let open = |address: &Address| listen(address.as_str()).map_err(StartError::of_listen);
         let mut setup = NodeSetup::new(config);
         setup.config.seed = fastrand::u64(..);
+        setup.busy_poll = busy_poll;
         setup.listen = match opened {
             Some(listener) => Some(listener),
             None => at.as_ref().map(open).transpose()?,
         };
-        (setup.addresses, setup.security, setup.data) = (addresses, security.clone(), data);
+        (setup.addresses, setup.trust, setup.data) = (addresses, security.into(), data);
+        setup.trust.set_revoked(revoked);
         if let Some(highest) = speaks {
             setup.speaks = meshlock_wire::sites::Versions::up_to(highest);
         }
@@ -488,7 +392,7 @@ impl NodeBuilder {
             .map_err(|error| StartError::setting("audit", format!("cannot be opened: {error}")))?;
         let gate = Gate::new(policy, limits.each(), audit).with_buffered_bytes(limits.buffered_bytes);
         let front = Front::new(engine.clone(), Arc::new(gate));
-        let served = serve(&front, socket, clients, &security, session_ttl, api, &limits)?;
+        let served = serve(&front, socket, clients, session_ttl, api, &limits)?;
         Ok(Node::new(engine, front, served))
     }
 

@@ -8,10 +8,10 @@ use meshlock_cluster::node::{Config, ConfigError};
 use meshlock_cluster::time::Span;
 use meshlock_host::door::PRIVATE as OWNER_ONLY;
 use meshlock_host::gate::Policy;
-use meshlock_tls::{Bearer, Security};
+use meshlock_tls::{Bearer, Revoked, Security};
 
 use super::NodeBuilder;
-use crate::config::{policy, rules, span};
+use crate::config::{policy, revoked, rules, span};
 use crate::error::StartError;
 
 /// Default and minimum of how long the session of a client on another machine lasts without a message.
@@ -27,6 +27,7 @@ pub(super) struct Resolved {
     pub(super) listen: Option<Address>,
     pub(super) addresses: BTreeMap<SiteName, String>,
     pub(super) security: Security,
+    pub(super) revoked: Revoked,
     pub(super) clients: Option<Address>,
     pub(super) session_ttl: Span,
     pub(super) policy: Policy,
@@ -98,6 +99,7 @@ impl NodeBuilder {
             return Err(StartError::setting("session_ttl", why));
         }
         let policy = policy(&self.access, &self.tokens)?;
+        let revoked = revoked(&self.revoked)?;
         let is_served = self.api.is_some() || clients.is_some();
         if is_served && matches!(security, Security::Tls(_)) && policy.access.is_empty() {
             tracing::warn!(
@@ -108,7 +110,7 @@ impl NodeBuilder {
         config.rules = rules(self.default_rule, self.rules);
         check(&config)?;
         let addresses = sites.into_iter().map(|(name, address)| (name, address.to_string())).collect();
-        Ok(Resolved { config, listen, addresses, security, clients, session_ttl, policy })
+        Ok(Resolved { config, listen, addresses, security, revoked, clients, session_ttl, policy })
     }
 
     pub(super) fn parse_sites(&self) -> Result<Vec<(SiteName, Address)>, StartError> {

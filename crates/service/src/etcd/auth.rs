@@ -8,6 +8,7 @@ use super::Etcd;
 use crate::caller::caller_of;
 use crate::proto::etcdserverpb::auth_server::Auth;
 use crate::proto::etcdserverpb::{AuthenticateRequest, AuthenticateResponse};
+use crate::server::usable_token;
 
 /// etcd's error message.
 const FAILED: &str = "etcdserver: authentication failed, invalid user ID or password";
@@ -21,7 +22,7 @@ impl Auth for Etcd {
         let caller = caller_of(&request)?;
         let AuthenticateRequest { name, password } = request.into_inner();
         let front = self.sessions.front();
-        if front.bearer(&password).is_none_or(|bearer| bearer.as_str() != name) {
+        if usable_token(front, &password).ok().is_none_or(|known| known.name.as_str() != name) {
             front.note_unknown(&caller);
             return Err(Status::invalid_argument(FAILED));
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use meshlock_cluster::table::{AcquireOutcome, LossReason, MessageCounts, ServedBy};
 use meshlock_host::front::Front;
 use meshlock_host::{Port, Readings, Traffic, Via};
+use meshlock_tls::Expiry;
 use meshlock_wire::sites::VERSIONS;
 
 use prometheus_client::collector::Collector;
@@ -24,6 +25,8 @@ pub(super) struct Snapshot {
     evicted: Vec<(Labels, u64)>,
     buffered_bytes: usize,
     audit_lines_lost: u64,
+    /// When the site's certificate and its authority end, in seconds since 1970; nothing without TLS.
+    expiries: Vec<(Labels, u64)>,
     /// Of the APIs; `None` if they are not served.
     api: Option<ApiSnapshot>,
 }
@@ -60,7 +63,10 @@ impl Snapshot {
         let ports = Port::ALL.into_iter().filter(|port| *port != Port::Api || api.is_some());
         let evicted = ports.map(|port| (label("port", port.label()), evictions.count(port))).collect();
         let (buffered_bytes, audit_lines_lost) = (front.buffered_bytes(), front.audit().lost());
-        Snapshot { readings, build, ends, evicted, buffered_bytes, audit_lines_lost, api }
+        let expiries = front.node().trust().expiries();
+        let expiry = |expiry: &Expiry| (label("certificate", expiry.of.label()), expiry.at.as_secs());
+        let expiries = expiries.iter().map(expiry).collect();
+        Snapshot { readings, build, ends, evicted, buffered_bytes, audit_lines_lost, expiries, api }
     }
 
     fn clients(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -251,6 +257,13 @@ impl Snapshot {
                 help: "Lines of the audit log that could not be written.",
             },
             [(Labels::new(), self.audit_lines_lost)],
+        )?;
+        page.gauges(
+            MetricFamily {
+                name: "certificate_expires_seconds",
+                help: "When this site's certificate and its authority end, in seconds since 1970.",
+            },
+            self.expiries.clone(),
         )?;
         let Some(api) = &self.api else { return Ok(()) };
         page.counters(

@@ -12,17 +12,17 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use meshlock_cluster::access::Principal;
+use meshlock_cluster::access::{ClientName, Principal};
 use meshlock_host::front::Front;
 use meshlock_host::gate::{Connected, TooManyConnections};
-use meshlock_host::{Evicted, PLACES, PendingConnections, PendingSlot, Port};
-use meshlock_tls::Security;
-use meshlock_tls::{Bearer, TlsError, bearer_of_chain};
+use meshlock_host::{Ending, Evicted, PLACES, PendingConnections, PendingSlot, Port, Trust, Watched};
+use meshlock_tls::{Bearer, Identity, Security, ShownBy, TlsError, bearer_of_chain};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tower_service::Service;
 
 use super::cut_detector::CutDetector;
@@ -57,6 +57,8 @@ pub(super) struct RemoteClient {
     charged: Mutex<Charged>,
     /// The places for connections on which a request was allowed.
     places: Arc<Semaphore>,
+    /// Registers what the connection relies on.
+    watched: Watched,
 }
 
 /// What a connection shows about the client before its first request.
@@ -92,9 +94,15 @@ impl RemoteClient {
         address: SocketAddr,
         shown: Credentials,
         slot: Option<PendingSlot>,
-        places: Arc<Semaphore>,
+        (places, watched): (Arc<Semaphore>, Watched),
     ) -> Arc<Self> {
-        Arc::new(RemoteClient { address, shown, charged: Mutex::new(Charged::Pending(slot)), places })
+        let charged = Mutex::new(Charged::Pending(slot));
+        Arc::new(RemoteClient { address, shown, charged, places, watched })
+    }
+
+    /// Notes that a request with a token of this client came over the connection, which ends with the token.
+    pub(super) fn note_token(&self, name: &ClientName, expires: Option<u64>) {
+        self.watched.note_token(name, expires);
     }
 
     /// Returns the principal of a request without a token. A site's certificate is an error.
@@ -147,39 +155,31 @@ impl RemoteClient {
 impl RemoteClient {
     /// A connection without a certificate.
     pub(super) fn unknown() -> Arc<Self> {
-        RemoteClient::new(
-            ([10, 0, 0, 1], 4000).into(),
-            Credentials::Nothing,
-            None,
-            Arc::new(Semaphore::new(1)),
-        )
+        RemoteClient::new(([10, 0, 0, 1], 4000).into(), Credentials::Nothing, None, in_test())
     }
 
     /// An unprotected connection from this machine.
     pub(super) fn local() -> Arc<Self> {
-        RemoteClient::new(
-            ([127, 0, 0, 1], 4000).into(),
-            Credentials::ThisMachine,
-            None,
-            Arc::new(Semaphore::new(1)),
-        )
+        RemoteClient::new(([127, 0, 0, 1], 4000).into(), Credentials::ThisMachine, None, in_test())
     }
 
     /// A connection with this certificate.
     pub(super) fn of(bearer: Bearer) -> Arc<Self> {
-        RemoteClient::new(
-            ([10, 0, 0, 1], 4000).into(),
-            Credentials::Certificate(bearer),
-            None,
-            Arc::new(Semaphore::new(1)),
-        )
+        RemoteClient::new(([10, 0, 0, 1], 4000).into(), Credentials::Certificate(bearer), None, in_test())
     }
+}
+
+/// The places and the registration of a connection that nobody serves.
+#[cfg(test)]
+fn in_test() -> (Arc<Semaphore>, Watched) {
+    let watched = Trust::default().register(None, ShownBy::Caller, &Arc::default());
+    (Arc::new(Semaphore::new(1)), watched.expect("nothing is shown"))
 }
 
 /// Serves connections.
 #[derive(Clone)]
 pub(super) struct ConnectionServer {
-    tls: Option<Acceptors>,
+    trust: Trust,
     router: Router,
     builder: Arc<Builder<TokioExecutor>>,
     front: Front,
@@ -195,30 +195,8 @@ pub(super) struct ConnectionServer {
 /// Called with the address of a client whose connection was cut.
 pub(super) type OnCut = Arc<dyn Fn(SocketAddr) + Send + Sync>;
 
-/// One TLS acceptor that requires a certificate, and one, used as soon as there are tokens, that does not.
-#[derive(Clone)]
-struct Acceptors {
-    certificates: TlsAcceptor,
-    tokens: TlsAcceptor,
-}
-
 impl ConnectionServer {
-    pub(super) fn new(
-        security: &Security,
-        router: Router,
-        limits: ApiLimits,
-        front: Front,
-        on_cut: OnCut,
-    ) -> Self {
-        let tls = match security {
-            Security::Plain => None,
-            Security::Tls(identity) => {
-                let accepting = |anonymous| {
-                    TlsAcceptor::from(Arc::new(identity.serving(&[b"h2", b"http/1.1"], anonymous)))
-                };
-                Some(Acceptors { certificates: accepting(false), tokens: accepting(true) })
-            }
-        };
+    pub(super) fn new(router: Router, limits: ApiLimits, front: Front, on_cut: OnCut) -> Self {
         let mut builder = Builder::new(TokioExecutor::new());
         builder
             .http1()
@@ -243,7 +221,7 @@ impl ConnectionServer {
         );
         let places = Arc::new(Semaphore::new(limits.connections));
         ConnectionServer {
-            tls,
+            trust: front.node().trust().clone(),
             router,
             builder,
             front,
@@ -279,13 +257,14 @@ impl ConnectionServer {
         meshlock_host::tune(&stream, self.slow_reader)?;
         // Otherwise the system would buffer megabytes for each client that does not read.
         rustix::net::sockopt::set_socket_send_buffer_size(&stream, MAX_SEND_BUFFER)?;
-        let (evicted, places) = (slot.evicted(), self.places.clone());
+        let (evicted, places, ending) = (slot.evicted(), self.places.clone(), Arc::default());
         let stream = WriteTimeout::new(stream, self.slow_reader);
-        let Some(tls) = &self.tls else {
-            let client = RemoteClient::new(address, Credentials::ThisMachine, Some(slot), places);
-            return self.serve_http(stream, client, evicted).await;
+        let Security::Tls(identity) = self.trust.security() else {
+            let watched = self.register(None, &ending)?;
+            let client = RemoteClient::new(address, Credentials::ThisMachine, Some(slot), (places, watched));
+            return self.serve_http(stream, client, evicted, ending).await;
         };
-        let tls = if self.front.has_tokens() { &tls.tokens } else { &tls.certificates };
+        let tls = self.acceptor(&identity);
         let handshake = async {
             slot.turn().await.map_err(io::Error::other)?;
             let late = |_| io::Error::from(io::ErrorKind::TimedOut);
@@ -295,17 +274,49 @@ impl ConnectionServer {
             stream = handshake => stream?,
             () = evicted.notified() => return Err(io::Error::other("it was silent, and had to make room for others")),
         };
-        let shown = match bearer_of_chain(stream.get_ref().1.peer_certificates()) {
+        let chain = stream.get_ref().1.peer_certificates();
+        let watched = self.register(chain, &ending)?;
+        let shown = match bearer_of_chain(chain) {
             Ok(bearer) => Credentials::Certificate(bearer),
             Err(TlsError::Anonymous) => Credentials::Nothing,
             Err(error) => return Err(io::Error::other(error)),
         };
         let on_cut = self.on_cut.clone();
         let stream = CutDetector::new(stream, move || on_cut(address));
-        self.serve_http(stream, RemoteClient::new(address, shown, Some(slot), places), evicted).await
+        let client = RemoteClient::new(address, shown, Some(slot), (places, watched));
+        self.serve_http(stream, client, evicted, ending).await
+    }
+
+    /// Returns the acceptor of a connection. As soon as there are tokens, clients need no certificate.
+    fn acceptor(&self, identity: &Identity) -> TlsAcceptor {
+        let config = identity.serving(&[b"h2", b"http/1.1"], self.front.has_tokens());
+        TlsAcceptor::from(Arc::new(config))
+    }
+
+    fn register(&self, chain: Option<&[CertificateDer<'_>]>, ending: &Arc<Ending>) -> io::Result<Watched> {
+        self.trust.register(chain, ShownBy::Caller, ending).map_err(io::Error::other)
     }
 
     async fn serve_http(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: Arc<RemoteClient>,
+        evicted: Evicted,
+        ending: Arc<Ending>,
+    ) -> io::Result<()> {
+        let address = peer.address;
+        tokio::select! {
+            served = self.serve_requests(stream, peer, evicted) => served,
+            why = ending.happened() => {
+                tracing::warn!(%address, %why, "a connection to the API is ended");
+                // Its client may rely on its locks for as long as it was told.
+                (self.on_cut)(address);
+                Err(io::Error::other(why.clone()))
+            }
+        }
+    }
+
+    async fn serve_requests(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         peer: Arc<RemoteClient>,

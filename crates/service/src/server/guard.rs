@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use meshlock_cluster::access::{Denied, Principal, Subject, Verb};
+use meshlock_cluster::access::{ClientName, Denied, KnownToken, Principal, Subject, Verb};
 use meshlock_host::front::{Admitted, Front};
 use meshlock_host::gate::{Caller, CallerOrigin, RequestId, RequestKind, TooFast};
 use meshlock_tls::Bearer;
@@ -43,6 +43,32 @@ pub(super) struct Guard {
     pub(super) sessions: Sessions,
     pub(super) request_bytes: usize,
     pub(super) served_as: ServedAs,
+}
+
+/// Why a token is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TokenRefusal {
+    #[error(
+        "this site does not know the token; check that it is complete, and that the site's [[tokens]] contain its hash"
+    )]
+    Unknown,
+    #[error("the token of '{0}' has expired; make a new one with `meshlock token new {0}`")]
+    Expired(ClientName),
+    #[error("'{0}' is revoked: the list `revoked` of this site has the entry 'client/{0}'")]
+    Revoked(ClientName),
+}
+
+/// Returns what is known of a token that can be used now.
+pub(crate) fn usable_token(front: &Front, token: &str) -> Result<KnownToken, TokenRefusal> {
+    let trust = front.node().trust();
+    let known = front.token(token).ok_or(TokenRefusal::Unknown)?;
+    if trust.revoked().has_client(&known.name) {
+        return Err(TokenRefusal::Revoked(known.name));
+    }
+    if known.is_over(trust.now().as_secs()) {
+        return Err(TokenRefusal::Expired(known.name));
+    }
+    Ok(known)
 }
 
 /// Middleware that passes a request on or refuses it.
@@ -122,7 +148,8 @@ impl Guard {
         Ok(caller)
     }
 
-    /// Returns the principal of a request: that of its token, or else that of its connection. An unknown token is an
+    /// Returns the principal of a request: that of its token, or else that of its connection. A token that is unknown,
+    /// has expired or belongs to a revoked client is an
     /// error even if the connection has a certificate.
     fn who(
         &self,
@@ -132,18 +159,19 @@ impl Guard {
     ) -> Result<Principal, Status> {
         let by_connection = peer.principal().map_err(|site| not_a_client(&site))?;
         let Some(token) = token(&parts.headers) else { return Ok(by_connection) };
-        if let Some(name) = token.and_then(|token| self.front.bearer(token)) {
-            return Ok(Principal::Named(name));
-        }
+        let refused = match token.map(|token| usable_token(&self.front, token)) {
+            Some(Ok(KnownToken { name, expires, .. })) => {
+                peer.note_token(&name, expires);
+                return Ok(Principal::Named(name));
+            }
+            Some(Err(refused)) => refused,
+            None => TokenRefusal::Unknown,
+        };
         // Guessing tokens is rate-limited like requests without credentials, and does not fill the log.
         let anyone = caller(Principal::Anyone);
         let anyone = self.front.admit(anyone, RequestKind::Ask).map_err(|error| too_fast(&error))?;
         self.front.note_unknown(&anyone);
-        Err(api_error(
-            "unauthenticated",
-            Code::Unauthenticated,
-            "this site does not know the token; check that it is complete, and that the site's [[tokens]] contain its hash",
-        ))
+        Err(api_error("unauthenticated", Code::Unauthenticated, refused))
     }
 
     /// Reads the whole body within its time limit, so that a slow sender occupies nothing but its connection. Together

@@ -19,8 +19,8 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use meshlock_host::Trust;
 use meshlock_host::front::Front;
-use meshlock_tls::Security;
 use meshlock_web::ServedAs;
 use tokio::sync::Notify;
 use tonic::service::Routes;
@@ -34,14 +34,14 @@ use crate::sessions::Sessions;
 use crate::sessions::registry::ApiLimits;
 use connection::ConnectionServer;
 use guard::Guard;
+pub(crate) use guard::usable_token;
 
-/// What is needed to serve the wire APIs.
+/// What is needed to serve the wire APIs. They are protected as the node is ([`Trust`]); without protection only programs on this machine
+/// are served.
 #[derive(Debug)]
 pub struct ApiSetup {
     /// The port for clients.
     pub listener: TcpListener,
-    /// How connections are protected. Without protection only programs on this machine are served.
-    pub security: Security,
     pub limits: ApiLimits,
 }
 
@@ -77,9 +77,9 @@ struct Stop {
 impl Serving {
     /// Starts serving a node's clients.
     pub fn start(front: &Front, setup: ApiSetup) -> Result<Self, ServeError> {
-        let ApiSetup { listener, security, limits } = setup;
+        let ApiSetup { listener, limits } = setup;
         let address = listener.local_addr()?;
-        if matches!(security, Security::Plain) && !address.ip().is_loopback() {
+        if front.node().trust().is_plain() && !address.ip().is_loopback() {
             return Err(ServeError::Open(address));
         }
         listener.set_nonblocking(true)?;
@@ -92,7 +92,7 @@ impl Serving {
         };
         let (served, stopped) = (sessions.clone(), stop.clone());
         let serve = move || {
-            runtime.block_on(serve(served, listener, security, stopped));
+            runtime.block_on(serve(served, listener, stopped));
             // Do not wait for calls that are still in progress.
             runtime.shutdown_timeout(Duration::ZERO);
         };
@@ -133,16 +133,11 @@ impl Drop for Serving {
     }
 }
 
-async fn serve(sessions: Sessions, listener: TcpListener, security: Security, stop: Arc<Stop>) {
+async fn serve(sessions: Sessions, listener: TcpListener, stop: Arc<Stop>) {
     let limits = sessions.limits();
     let (told, front) = (sessions.clone(), sessions.front().clone());
-    let connections = ConnectionServer::new(
-        &security,
-        router(&sessions, served_as(&security)),
-        limits,
-        front,
-        Arc::new(move |who| told.on_cut(who)),
-    );
+    let connections =
+        ConnectionServer::new(router(&sessions), limits, front, Arc::new(move |who| told.on_cut(who)));
     let listener = tokio::net::TcpListener::from_std(listener).expect("within a runtime");
     tokio::select! {
         () = connections.accept_connections(listener) => {}
@@ -153,15 +148,12 @@ async fn serve(sessions: Sessions, listener: TcpListener, security: Security, st
 }
 
 /// Returns how browsers reach a port with this protection.
-fn served_as(security: &Security) -> ServedAs {
-    match security {
-        Security::Plain => ServedAs::Loopback,
-        Security::Tls(_) => ServedAs::Protected,
-    }
+fn served_as(trust: &Trust) -> ServedAs {
+    if trust.is_plain() { ServedAs::Loopback } else { ServedAs::Protected }
 }
 
 /// Returns the router of all APIs.
-fn router(sessions: &Sessions, served_as: ServedAs) -> Router {
+fn router(sessions: &Sessions) -> Router {
     let cluster = sessions.front().cluster_name();
     let (etcd, own) = (Etcd::new(sessions.clone(), &cluster), Own::new(sessions.clone()));
     let grpc = etcd.grpc(Routes::new(own.grpc())).into_axum_router();
@@ -170,8 +162,9 @@ fn router(sessions: &Sessions, served_as: ServedAs) -> Router {
     let http = etcd.gateway().merge(own.http()).merge(consul.routes());
     let http = http.layer(DefaultBodyLimit::max(sessions.limits().request_bytes));
     let request_bytes = sessions.limits().request_bytes;
-    let guard =
-        Guard { front: sessions.front().clone(), sessions: sessions.clone(), request_bytes, served_as };
+    let front = sessions.front().clone();
+    let served_as = served_as(front.node().trust());
+    let guard = Guard { front, sessions: sessions.clone(), request_bytes, served_as };
     Router::new()
         .merge(grpc)
         .merge(http)

@@ -14,7 +14,6 @@ use meshlock_service::{ApiLimits, PrincipalLimits, Serving};
 use meshlock_testing::{
     Deadline, WITHIN, connect_from, eventually, in_own_process, in_time, joined, silent_connections,
 };
-use meshlock_tls::Security;
 use prost::Message;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use serde_json::{Value, json};
@@ -38,7 +37,7 @@ impl Api {
         let verbs = [Verb::Acquire, Verb::Watch, Verb::Break, Verb::Admin];
         let names = ["flood", "other", "slow"].map(|name| (name, name));
         let gate = gate(policy(&[("*", "*", &verbs)], &names), each);
-        let setup = meshlock_service::ApiSetup { listener, security: Security::Plain, limits };
+        let setup = meshlock_service::ApiSetup { listener, limits };
         let front = Front::new((*engine).clone(), gate);
         Api { serving: Serving::start(&front, setup).unwrap(), _engine: engine }
     }

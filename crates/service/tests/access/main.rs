@@ -1,6 +1,7 @@
 //! Authentication, access rights and limits of clients, over real sockets.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
 
+mod ending;
 mod flood;
 mod tls;
 

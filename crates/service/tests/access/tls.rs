@@ -3,59 +3,83 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use meshlock_cluster::access::Verb;
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
 use meshlock_host::gate::{Each, Policy};
-use meshlock_host::{Engine, NodeSetup};
+use meshlock_host::{Engine, NodeSetup, Trust};
 use meshlock_service::{ApiLimits, Serving};
 use meshlock_testing::{BoundedCommand, needs_program};
 use meshlock_tls::Security;
 use meshlock_tls::ca::{self, BEARER_DAYS};
-use meshlock_tls::{Bearer, Files, Identity};
+use meshlock_tls::{Bearer, Files, Identity, UnixTime, wall_clock};
 
 use crate::{gate, policy};
 
-struct Protected {
-    _dir: tempfile::TempDir,
-    site: Files,
-    client: Files,
-    serving: Serving,
-    _engine: Engine,
+pub(crate) struct Protected {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) site: Files,
+    pub(crate) client: Files,
+    pub(crate) serving: Serving,
+    pub(crate) engine: Engine,
+    /// By how many seconds the clock that certificates are judged by is ahead.
+    pub(crate) ahead: Arc<AtomicU64>,
 }
 
-fn issue(dir: &Path, bearer: &Bearer) -> Files {
+pub(crate) fn issue(dir: &Path, bearer: &Bearer) -> Files {
     let hosts: &[String] = if matches!(bearer, Bearer::Site(_)) { &["127.0.0.1".to_owned()] } else { &[] };
     ca::issue_for(dir, bearer, hosts, BEARER_DAYS).unwrap()
 }
 
 impl Protected {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Protected::with(policy(&[("ci", "*", &[Verb::Acquire, Verb::Watch])], &[]))
     }
 
-    fn with(policy: Policy) -> Self {
+    pub(crate) fn with(policy: Policy) -> Self {
         let dir = tempfile::tempdir().unwrap();
         ca::init(dir.path(), BEARER_DAYS).unwrap();
         let name: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let site = issue(dir.path(), &Bearer::Site(name.clone()));
         let client = issue(dir.path(), &Bearer::Client("ci".parse().unwrap()));
-        let engine = Engine::start(NodeSetup::new(Config::new(name.clone(), vec![name]))).unwrap();
+        let mut setup = NodeSetup::new(Config::new(name.clone(), vec![name]));
+        let ahead = Arc::new(AtomicU64::new(0));
+        let moved = ahead.clone();
+        let clock = move || {
+            let ahead = moved.load(Ordering::Relaxed);
+            UnixTime::since_unix_epoch(Duration::from_secs(wall_clock().as_secs() + ahead))
+        };
+        let security = Security::Tls(Identity::load(&site).unwrap());
+        setup.trust = Trust::with_clock(security, Arc::new(clock));
+        let engine = Engine::start(setup).unwrap();
         // With TLS it may listen on all addresses.
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-        let security = Security::Tls(Identity::load(&site).unwrap());
-        let setup = meshlock_service::ApiSetup { listener, security, limits: ApiLimits::default() };
+        let setup = meshlock_service::ApiSetup { listener, limits: ApiLimits::default() };
         let serving =
             Serving::start(&Front::new((*engine).clone(), gate(policy, Each::default())), setup).unwrap();
-        Protected { _dir: dir, site, client, serving, _engine: engine }
+        Protected { dir, site, client, serving, engine, ahead }
     }
 
-    fn curl(&self, who: Option<&Files>, token: Option<&str>) -> Output {
+    pub(crate) fn curl(&self, who: Option<&Files>, token: Option<&str>) -> Output {
         self.ask(who, token, "/v1/locks/a/acquire", &["-d", "{}"])
     }
 
     fn ask(&self, who: Option<&Files>, token: Option<&str>, path: &str, more: &[&str]) -> Output {
+        self.command(who, token, path, more).output_in_time()
+    }
+
+    /// Returns the command that makes a call.
+    pub(crate) fn command(
+        &self,
+        who: Option<&Files>,
+        token: Option<&str>,
+        path: &str,
+        more: &[&str],
+    ) -> Command {
         let url = format!("https://127.0.0.1:{}{path}", self.serving.address().port());
         let mut curl = Command::new("curl");
         curl.args(["-sS", "--max-time", "60", &url]).args(more).arg("--cacert").arg(&self.client.authority);
@@ -65,11 +89,11 @@ impl Protected {
         if let Some(token) = token {
             curl.args(["-H", &format!("Authorization: Bearer {token}")]);
         }
-        curl.output_in_time()
+        curl
     }
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 

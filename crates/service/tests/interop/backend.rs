@@ -9,7 +9,6 @@ use meshlock_host::front::Front;
 use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{ApiLimits, Serving};
 use meshlock_testing::{BoundedChild, Lines, needs_program};
-use meshlock_tls::Security;
 
 /// A server with etcd's API on this machine. Dropping this ends it.
 pub(crate) struct Backend {
@@ -89,8 +88,7 @@ impl Backend {
 /// Serves a node on a free port.
 pub(crate) fn serve(engine: &Engine) -> Serving {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let setup =
-        meshlock_service::ApiSetup { listener, security: Security::Plain, limits: ApiLimits::default() };
+    let setup = meshlock_service::ApiSetup { listener, limits: ApiLimits::default() };
     Serving::start(&Front::new((**engine).clone(), Arc::default()), setup).unwrap()
 }
 

@@ -4,8 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
+use meshlock_cluster::names::SiteName;
+use meshlock_cluster::node::Config;
+use meshlock_host::front::Front;
+use meshlock_host::{Engine, NodeSetup};
 use meshlock_testing::{BoundedChild, BoundedCommand, needs_program};
+use meshlock_tls::{Bearer, Identity, Security, ca};
 use serde_json::{Value, json};
 
 use super::other_sites::Cluster;
@@ -35,6 +41,25 @@ impl Page {
     fn of(python: &Path, cluster: &Cluster, site: usize) -> Self {
         let url = format!("http://{}/metrics", cluster.address(site));
         let page = Command::new("curl").args(["-s", "--max-time", "60", &url]).output_in_time().stdout;
+        Page::parse(python, &page)
+    }
+
+    /// Adds the metric that only a site with certificates exports.
+    fn and_of_certificates(mut self, python: &Path) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        ca::init(dir.path(), 30).unwrap();
+        let name: SiteName = "local".parse().unwrap();
+        let files = ca::issue(dir.path(), &Bearer::Site(name.clone()), 30).unwrap();
+        let mut setup = NodeSetup::new(Config::new(name.clone(), vec![name]));
+        setup.trust = Security::Tls(Identity::load(&files).unwrap()).into();
+        let engine = Engine::start(setup).unwrap();
+        let front = Front::new((*engine).clone(), Arc::default());
+        let page = Page::parse(python, meshlock_service::metrics_of(&front).as_bytes());
+        self.0.extend(page.0.into_iter().filter(|(family, _)| family.starts_with("meshlock_certificate")));
+        self
+    }
+
+    fn parse(python: &Path, page: &[u8]) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/metrics.py");
         let mut parser = Command::new(python)
             .arg(script)
@@ -43,9 +68,9 @@ impl Page {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        parser.stdin.take().unwrap().write_all(&page).unwrap();
+        parser.stdin.take().unwrap().write_all(page).unwrap();
         let output = parser.output_in_time();
-        assert!(output.status.success(), "{}\n{}", text(&output.stderr), text(&page));
+        assert!(output.status.success(), "{}\n{}", text(&output.stderr), text(page));
         Page(serde_json::from_slice(&output.stdout).unwrap())
     }
 
@@ -147,7 +172,7 @@ fn exported_metrics_are_well_formed_and_agree_with_the_scenario() {
 fn the_dashboard_and_the_alerts_use_exactly_the_exported_metrics() {
     let Some(python) = python() else { return };
     let cluster = busy_cluster();
-    let page = Page::of(&python, &cluster, 2);
+    let page = Page::of(&python, &cluster, 2).and_of_certificates(&python);
     let series = page.series();
     let mut used = BTreeSet::new();
     let (dashboard, alerts) = (expressions_of_the_dashboard(), expressions_of_the_alerts());
@@ -182,7 +207,7 @@ fn the_dashboard_and_the_alerts_use_exactly_the_exported_metrics() {
 #[test]
 fn the_table_of_the_guide_lists_exactly_the_exported_metrics() {
     let Some(python) = python() else { return };
-    let page = Page::of(&python, &busy_cluster(), 2);
+    let page = Page::of(&python, &busy_cluster(), 2).and_of_certificates(&python);
     let series = page.series();
     let row = |(family, about): (&String, &Value)| {
         let samples = about["samples"].as_array().unwrap();

@@ -13,6 +13,7 @@ const FUNCTIONS: &[&str] = &[
     "clamp_min",
     "absent",
     "max_over_time",
+    "time",
 ];
 const GROUPINGS: &[&str] = &["by", "without", "on", "ignoring", "group_left", "group_right"];
 const OPERATORS: &[&str] = &["and", "or", "unless", "bool", "offset"];

@@ -6,7 +6,8 @@
 //! and a site's name stand before the content, where the number of its kind is otherwise. In version 4 the voters between which a message
 //! of a voter goes, and who votes by the state in it, follow that message if they are not the first voters; and there are messages
 //! about changes of voters. A reader of one version also reads those
-//! before; a census without numbers of permits is one of an older program.
+//! before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
+//! than the rule's as if they were too many ([`Holdings::for_older`](meshlock_cluster::table::Holdings::for_older)).
 
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::founding::ClusterId;
@@ -24,7 +25,7 @@ pub const VERSIONS: (u16, u16) = (1, 4);
 const CARRIES_CAUSES: u16 = 2;
 
 /// The first version that has numbers of permits.
-const CARRIES_PERMITS: u16 = 3;
+pub const CARRIES_PERMITS: u16 = 3;
 
 /// The first version in which a packet may be carried by a third site, and that has beats.
 pub const CARRIES_FOR_OTHERS: u16 = 3;
@@ -70,7 +71,10 @@ pub enum PacketError {
 /// Appends a packet to `bytes` in this version of the format.
 pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
     let bytes = append_route(packet, bytes);
-    let bytes = postcard::to_extend(&packet.content, bytes).expect("a packet is plain data");
+    let is_census = packet.content.census_piece().is_some();
+    let older = (is_census && version < CARRIES_PERMITS).then(|| as_read(packet.clone(), version).content);
+    let content = older.as_ref().unwrap_or(&packet.content);
+    let bytes = postcard::to_extend(content, bytes).expect("a packet is plain data");
     let numbered =
         packet.content.census_piece().filter(|piece| piece.has_permits && version >= CARRIES_PERMITS);
     if let Some(piece) = numbered {
@@ -89,6 +93,22 @@ pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
         }
         Some(_) | None => bytes,
     }
+}
+
+/// Returns a packet as a receiver reads it with which this version is spoken. Only from version 2 on it carries a cause, and only from
+/// version 3 on numbers of permits.
+pub fn as_read(mut packet: Packet, version: u16) -> Packet {
+    if version < CARRIES_CAUSES
+        && let Some(message) = packet.content.lock_message_mut()
+    {
+        message.cause = None;
+    }
+    if let Some(piece) = packet.content.census_piece_mut() {
+        let numbered = version >= CARRIES_PERMITS;
+        piece.holdings = if numbered { piece.holdings.for_newer() } else { piece.holdings.for_older() };
+        piece.has_permits &= numbered;
+    }
+    packet
 }
 
 /// Appends what stands before the content.

@@ -11,13 +11,15 @@ use meshlock_cluster::node::{
     Claim, Content, Hearing, LinkPayload, Packet, PeerQuestion, PeerReply, QuestionId, Route, Standing,
     VoterRefusal, VoterRequest,
 };
-use meshlock_cluster::table::{CensusPiece, Holding, LockMessage, Machinery, PermitMessage, PermitsOf};
+use meshlock_cluster::table::{
+    CensusPiece, Holding, Holdings, LockMessage, Machinery, PermitMessage, PermitsOf,
+};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_protocol::algorithms::central;
 use meshlock_protocol::registry::AnyMessage;
 use meshlock_protocol::{Count, FenceClock};
 use meshlock_wire::sites::{
-    Hello, Introduction, VERSIONS, Versions, decode_packet, encode_packet, greeting, put_packet,
+    Hello, Introduction, VERSIONS, Versions, as_read, decode_packet, encode_packet, greeting, put_packet,
     take_greeting, take_packets,
 };
 
@@ -209,15 +211,13 @@ fn links() -> Vec<Named> {
     let lock = || "jobs".parse().expect("a name");
     let holding = Holding { lock: lock(), slots: vec![None, Some(2)], permits: Some(3) };
     let frames = [Frame::Ack { ack: 1 }, data(lock_message(None))];
+    let holdings = Holdings::from(vec![holding]);
+    let mut off_rule = holdings.clone();
+    off_rule.set_off_rule(0, 2);
+    let census = |holdings| LinkPayload::Census(CensusPiece { holdings, last: true, has_permits: true });
     let payloads = [
-        (
-            "",
-            LinkPayload::Census(CensusPiece {
-                holdings: vec![holding].into(),
-                last: true,
-                has_permits: true,
-            }),
-        ),
+        ("", census(holdings)),
+        (" with another number than the rule's", census(off_rule)),
         ("", lock_message(None)),
         (" with a cause", lock_message(Cause::new(300))),
         (" of different numbers", lock_message_of_different_numbers()),
@@ -290,23 +290,6 @@ fn contents() -> Vec<Named> {
     contents.chain(voter_requests()).collect()
 }
 
-/// What a packet of this version says: only from version 2 on it carries a cause, and from version 3 on numbers of permits.
-fn meaning(content: &Content, version: u16) -> Packet {
-    let mut packet = packet(content.clone());
-    if version < 2
-        && let Some(message) = packet.content.lock_message_mut()
-    {
-        message.cause = None;
-    }
-    if version < 3
-        && let Some(piece) = packet.content.census_piece_mut()
-    {
-        piece.has_permits = false;
-        piece.holdings.set_permits(std::iter::repeat(None));
-    }
-    packet
-}
-
 #[test]
 fn every_kind_of_message_between_sites_has_its_bytes() {
     let contents = contents();
@@ -333,7 +316,12 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
         samples.extend(known.map(|(name, content)| {
             let bytes = encode_packet(&packet(content.clone()), version);
             let decode = move |bytes: &[u8]| decode_packet(bytes, version);
-            Sample::new(format!("{name} in version {version}"), bytes, meaning(content, version), decode)
+            Sample::new(
+                format!("{name} in version {version}"),
+                bytes,
+                as_read(packet(content.clone()), version),
+                decode,
+            )
         }));
     }
     let (to, from) = (Route::To(site("far")), Route::From(site("far")));

@@ -75,14 +75,26 @@ fn start(settings: NodeSettings, source: &ConfigSource) -> anyhow::Result<Node> 
     Ok(node)
 }
 
-/// On each SIGHUP, reads the access rules and tokens again and reopens the audit log.
+/// On each SIGHUP, reads the access rules, the tokens, the list of the revoked and the certificates again, and reopens the audit log.
 async fn reload_on(mut signal: Signal, node: Node, reload: Reload) {
     while signal.recv().await.is_some() {
         node.reopen_audit_log();
-        match reload.access(&node) {
-            Ok(true) => tracing::info!("read the access rules and tokens again"),
-            Ok(false) => {}
+        let (said, source) = match reload.read() {
+            Ok(Some(said)) => said,
+            Ok(None) => continue,
+            Err(error) => {
+                tracing::error!(%error, "the access rules and tokens stay as they were, and so do the certificates");
+                continue;
+            }
+        };
+        // One that cannot be used does not keep the other from being used.
+        match Reload::access(&said, &source, &node) {
+            Ok(()) => tracing::info!("read the access rules and tokens again"),
             Err(error) => tracing::error!(%error, "the access rules and tokens stay as they were"),
+        }
+        // What is used from now on is in the log by then.
+        if let Err(error) = Reload::certificates(&said, &node) {
+            meshlock_host::log_refusal(&error);
         }
     }
 }

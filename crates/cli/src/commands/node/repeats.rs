@@ -27,7 +27,8 @@ const MAX_LINE: usize = 400;
 const REPEATED: &str = "meshlock::repeated";
 
 /// Targets whose every line counts: each is about another event.
-const UNLIMITED: [&str; 4] = ["audit", "meshlock::disk", "meshlock::lock", REPEATED];
+const UNLIMITED: [&str; 5] =
+    ["audit", "meshlock::certificates", "meshlock::disk", "meshlock::lock", REPEATED];
 
 /// Lets a line pass if it is not a repetition.
 #[derive(Clone, Debug, Default)]

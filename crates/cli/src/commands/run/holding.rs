@@ -163,9 +163,11 @@ impl Holding {
             RequestState::Lost { act_by, why } => (act_by, why),
             RequestState::Waiting | RequestState::Ended(_) => (now(), Loss::Told(LossKind::Unknown)),
         };
-        match (why, done) {
-            (Loss::Disconnected, Err(error)) => self.lose(&error.to_string(), act_by),
-            (why, _) => self.lose(reason(why), act_by),
+        let dismissal = self.request.dismissal().map(str::to_owned);
+        match (why, done, dismissal) {
+            (Loss::Disconnected, _, Some(why)) => self.lose(&why, act_by),
+            (Loss::Disconnected, Err(error), None) => self.lose(&error.to_string(), act_by),
+            (why, ..) => self.lose(reason(why), act_by),
         }
     }
 

@@ -84,9 +84,10 @@ impl RunRequest {
             Err(error) => return Err(error),
         };
         let who = label(&command[0]);
-        nesting::refuse_own_lock(location.as_ref(), &lock, permits, &who)?;
-        // Started first: it takes as long as asking the node, and the node must know it before it grants the lock.
+        // Started first: it takes longer than all that follows, and the node must know it before it grants the lock. If this command is
+        // refused, the supervisor ends with it.
         let supervisor = WaitingSupervisor::start(&nesting::words(location.as_ref()), &lock, command)?;
+        nesting::refuse_own_lock(location.as_ref(), &lock, permits, &who)?;
         let since = now();
         let connection = Some(connect(location.as_ref(), &who)?);
         Ok(RunRequest { lock, wait, permits, who, location, connection, supervisor, since })

@@ -13,12 +13,12 @@ use meshlock_cluster::rules::{Clause, RulesText};
 /// 60 % of the default lease, in microseconds.
 const LENGTH: u64 = 3_000_000;
 
-/// Almost lease − margin − one renewal by the default terms, in microseconds: what remains is enough for a site that asks the right one at once.
-const MAX_PAUSE: u64 = 3_400_000;
+/// Almost lease − margin − one renewal by the default terms, in microseconds. What remains are 50 ms: twice the time until the next attempt.
+const MAX_PAUSE: u64 = 3_450_000;
 
 /// What the clients do.
 #[derive(Clone, Copy, Debug)]
-enum Load {
+pub(in crate::properties) enum Load {
     /// They hold a lock for the whole run.
     Idle,
     /// They want the same few locks all the time.
@@ -26,7 +26,11 @@ enum Load {
 }
 
 /// Returns a cluster of three sites in a local network with the default terms, to which these faults happen.
-fn cluster(seed: u64, load: Load, faults: Vec<(u64, ClusterFault)>) -> SeedSettings {
+pub(in crate::properties) fn cluster(
+    seed: u64,
+    load: Load,
+    faults: Vec<(u64, ClusterFault)>,
+) -> SeedSettings {
     let machines = 3;
     let drawn = SeedSettings::draw(seed);
     let (clients, hold) = match load {
@@ -61,11 +65,11 @@ fn cluster(seed: u64, load: Load, faults: Vec<(u64, ClusterFault)>) -> SeedSetti
 }
 
 /// Returns the points of time at which something happens to a site: a renewal's interval and more, in steps that no timer has.
-fn phases() -> impl Iterator<Item = u64> {
+pub(in crate::properties) fn phases() -> impl Iterator<Item = u64> {
     (0..24).map(|at| 8_000_000 + at * 53_000)
 }
 
-fn run(settings: SeedSettings) -> SeedReport {
+pub(in crate::properties) fn run(settings: SeedSettings) -> SeedReport {
     World::new(settings, &RunOptions::default()).run()
 }
 
@@ -83,9 +87,19 @@ struct Tally {
 
 /// Stops or cuts off each site at many points of time.
 fn tally(load: Load, fault: impl Fn(usize) -> ClusterFault) -> Tally {
+    tally_of(0..3, &phases().collect::<Vec<_>>(), load, fault)
+}
+
+/// Stops or cuts off some sites at these points of time.
+fn tally_of(
+    machines: std::ops::Range<usize>,
+    phases: &[u64],
+    load: Load,
+    fault: impl Fn(usize) -> ClusterFault,
+) -> Tally {
     let mut tally = Tally { runs: 0, lost: 0, most_told: 0, violations: 0, all: Coverage::default() };
-    for machine in 0..3 {
-        for at in phases() {
+    for machine in machines {
+        for &at in phases {
             let report = run(cluster(at, load, vec![(at, fault(machine))]));
             let told = report.coverage.of(CoverageGroup::Client, Occurrence::Lost.key().1);
             let violation = report.violation;
@@ -137,7 +151,9 @@ fn a_site_that_is_stopped_for_60_percent_of_a_lease_loses_nothing_if_it_is_busy(
 #[test]
 fn a_site_that_is_stopped_for_almost_as_long_as_its_lease_allows_loses_nothing_and_asks_the_new_leader_for_that()
  {
-    let longest = || tally(Load::Idle, pause(MAX_PAUSE));
+    // What it received while it was stopped says who leads, so that it asks the right one at once.
+    let phases: Vec<u64> = (0..94).map(|at| 8_000_000 + at * 11_000).collect();
+    let longest = || tally_of(0..1, &phases, Load::Idle, pause(MAX_PAUSE + 40_000));
     assert_eq!(longest().lost, 0);
     assert!(mutant::with(Mutant::FormerLeaderAsksItself, longest).lost > 0);
 }
@@ -152,10 +168,23 @@ fn a_site_that_is_cut_off_for_60_percent_of_a_lease_loses_nothing() {
 }
 
 #[test]
-fn a_site_that_is_cut_off_for_64_percent_of_a_lease_loses_nothing_because_it_asks_again_soon() {
-    let longer = || tally(Load::Idle, cut(3_200_000));
-    assert_eq!(longer().lost, 0);
-    assert!(mutant::with(Mutant::RenewalNotRepeated, longer).lost > 0);
+fn a_site_that_is_cut_off_for_almost_as_long_as_its_lease_allows_loses_nothing_because_it_asks_often() {
+    assert_eq!(MAX_PAUSE + 50_000, Terms::default().longest_pause().micros());
+    for (length, loads) in [(3_300_000, &[Load::Idle][..]), (MAX_PAUSE, &[Load::Idle, Load::Busy])] {
+        for &load in loads {
+            let tally = tally(load, cut(length));
+            assert_eq!(
+                (tally.lost, tally.violations),
+                (0, 0),
+                "of {}, {load:?}, cut of {length} µs",
+                tally.runs
+            );
+        }
+    }
+    for wrong in [Mutant::RenewalNotRepeated, Mutant::NoHurryAtTheEnd] {
+        let lost = mutant::with(wrong, || tally(Load::Idle, cut(MAX_PAUSE)).lost);
+        assert!(lost > 0, "nothing shows {wrong:?}");
+    }
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn view(members: &[&Member]) -> View {
 fn leading() -> (Leadership, View, [Member; 4]) {
     let members = ["a", "b", "c", "d"].map(|site| member(site, 1));
     let view = view(&members.each_ref());
-    let grants = LeaseGrants::new(TERMS, &view.members, at(0));
+    let grants = LeaseGrants::new(TERMS, &view.members, at(0), None);
     (Leadership::new("a".parse().unwrap(), Term(7), grants), view, members)
 }
 

@@ -22,7 +22,7 @@ fn member(site: &str, incarnation: u64) -> Member {
 fn leading() -> (Leadership, View) {
     let members = vec![member("a", 5), member("b", 5)];
     let view = View { epoch: Epoch::new(3).unwrap(), members, ..View::default() };
-    let grants = LeaseGrants::new(Terms::default(), &view.members, at(0));
+    let grants = LeaseGrants::new(Terms::default(), &view.members, at(0), None);
     (Leadership::new("a".parse().unwrap(), Term(2), grants), view)
 }
 
@@ -69,6 +69,13 @@ fn a_site_that_was_restarted_is_no_second_process() {
         renew(&mut leader, [1600].into_iter().filter(|_| time < 2000));
         assert_eq!(leader.on_rival(&member("b", 9), &view, at(time)), None, "{time}");
     }
+    let wrong =
+        mutant::with(Mutant::RestartTakenForRival, || leader.on_rival(&member("b", 10), &view, at(9500)));
+    assert_eq!(
+        wrong,
+        Some((member("b", 5), true)),
+        "the new process would be refused as long as the old one counts"
+    );
 }
 
 #[test]

@@ -194,6 +194,38 @@ fn with_a_member_of_an_older_program_permits_without_a_rule_are_refused_and_hold
     assert!(tables.sites.iter().all(LockTable::has_drained), "a fresh view lets the plain lock run");
 }
 
+/// Opens the next view at a member whose program knows only the rules, with what the others tell it. Returns whether its own client enters.
+fn enters_at_older_member(tables: &mut Tables, name: &LockName, clause: Clause) -> bool {
+    let next = rules(clause);
+    let stop = |table: &mut LockTable| table.stop_in_pieces(usize::MAX, Some(&next));
+    let census: Vec<Census> = tables.sites.iter_mut().map(stop).collect();
+    let older = census.iter().map(|census| census.iter().map(Holdings::for_older).collect());
+    let older: Vec<Census> = older.collect();
+    let (epoch, permits) = (Epoch::new(2).unwrap(), next.rule(name).permits);
+    let mut local_view = LocalView::new(epoch, 2, 1, next);
+    local_view.shares_permits = false;
+    tables.act(1, |table, lease_clock, out| table.open(local_view, &older, lease_clock, out));
+    tables.silent.insert(0);
+    tables.ask_for(name, 1, 9, permits, Wait::Forever);
+    tables.granted().contains(&(1, 9))
+}
+
+#[test]
+fn a_member_of_an_older_program_lets_nobody_in_beside_holders_that_count_on_another_number() {
+    // By the rule of the next view there are as many permits as processes, so that everybody enters without asking.
+    let four = || Clause { per_site: 2, ..Clause::shared("raymond-k", 4) };
+    for wrong in [None, Some(Mutant::OlderMemberMisled)] {
+        let mut tables = Tables::of(2, Clause::exclusive("lamport"));
+        tables.ask_for(&lock(), 0, 1, 1, Wait::Forever);
+        let enters = |tables: &mut Tables| enters_at_older_member(tables, &lock(), four());
+        let enters = match wrong {
+            Some(wrong) => mutant::with(wrong, || enters(&mut tables)),
+            None => enters(&mut tables),
+        };
+        assert_eq!(enters, wrong.is_some());
+    }
+}
+
 #[test]
 fn messages_about_permits_that_no_correct_member_sends_are_reported() {
     let mut tables = tables(3);

@@ -19,7 +19,6 @@ use meshlock_host::front::Front;
 use meshlock_host::gate::{Audit, Each, Gate, Policy};
 use meshlock_host::{Engine, NodeSetup};
 use meshlock_testing::{async_test, in_time};
-use meshlock_web::ServedAs;
 use serde_json::Value;
 use tower_service::Service;
 
@@ -68,7 +67,7 @@ impl TestServer {
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let sessions = Sessions::open(Front::new(engine.clone(), gate.clone()), ApiLimits::default());
-        TestServer { router: router(&sessions, ServedAs::Loopback), gate, sessions, _engine: engine }
+        TestServer { router: router(&sessions), gate, sessions, _engine: engine }
     }
 
     /// Makes a JSON call with the token of `who`, over a connection without a certificate.

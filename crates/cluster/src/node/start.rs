@@ -1,0 +1,117 @@
+//! The start of a node from its disk.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::change::ViewChange;
+use super::detour::Detours;
+use super::inheritance::GrantHistory;
+use super::outage::LastHeard;
+use super::questions::Questions;
+use super::registration::VoterRegistration;
+use super::{Checked, Hurry, Node, NodeOutput, Purpose, WriteToken};
+use crate::founding::{Founding, FoundingError};
+use crate::lease::MemberLease;
+use crate::links::{Links, Outgoing};
+use crate::membership::disk::{Disk, DiskWrite};
+use crate::membership::voters::Voters;
+use crate::mutant::{self, Mutant};
+use crate::names::{Incarnation, Member};
+use crate::table::LockTable;
+use crate::time::Time;
+use crate::view::View;
+
+/// Returns the incarnation that begins with a start. A stamp is never that of an earlier start, so that nothing else of
+/// this site has the incarnation that it names, whatever the disk says: the disk may have been lost, or put back from an
+/// old copy that does not know all incarnations. If the host's calendar was set back, the leader knows a later one and
+/// says which (`Content::TooOld`). Only a host that stamps two starts alike needs what the disk says.
+fn first_incarnation(disk: &Disk, stamp: u64) -> Incarnation {
+    let stamp = if mutant::is_on(Mutant::StampIgnored) { 0 } else { stamp };
+    let (stamped, next) = (Incarnation::stamped(stamp), disk.incarnation.next());
+    if next.is_of(stamp) || stamp == 0 || mutant::is_on(Mutant::OldDiskTrusted) {
+        return next.max(stamped);
+    }
+    stamped
+}
+
+impl Node {
+    /// Starts a new incarnation of the site from its disk, if the disk belongs to this cluster.
+    pub fn start(
+        checked: Checked,
+        disk: Disk,
+        now: Time,
+        out: &mut Vec<NodeOutput>,
+    ) -> Result<Self, FoundingError> {
+        let Checked { config, rules } = checked;
+        let founding = Founding::new(config.cluster.clone(), &config.sites);
+        if let Some(known) = &disk.founding {
+            founding.agrees_with(known)?;
+        }
+        let is_new = disk.founding.is_none();
+        let incarnation = first_incarnation(&disk, config.start_stamp);
+        let me = Member { site: config.site.clone(), incarnation };
+        let registration = VoterRegistration::new(&me.site, &founding.voters, &disk, incarnation);
+        let first = Voters::founding(&founding.voters);
+        let mut node = Node {
+            cluster: founding.id(),
+            history: GrantHistory::new(&first, now),
+            voters: first.clone(),
+            founding: first,
+            voter_id: disk.voter_id,
+            old_programs: BTreeSet::new(),
+            registration,
+            now,
+            may_send: false,
+            leaving: None,
+            lease: MemberLease::new(config.terms, now).limit_to(config.limits.renewals),
+            noticed: None,
+            links: Links::new(config.link_timeouts_by(config.terms), config.link_limits),
+            table: LockTable::new(config.table_config),
+            view: View::default(),
+            change: ViewChange::default(),
+            leadership: None,
+            lead_at: Time::ZERO,
+            leader_hint: None,
+            asked: None,
+            unanswered: 0,
+            hurry: Hurry::default(),
+            answered_at: BTreeMap::new(),
+            rules_wanted: None,
+            voters_wanted: None,
+            questions: Questions::default(),
+            inquiries: VecDeque::new(),
+            forgotten_inquiries: 0,
+            heard: LastHeard::default(),
+            detours: Detours::default(),
+            noted_rival: None,
+            leavers: BTreeSet::new(),
+            lease_lost_at: None,
+            has_lost_quorum: false,
+            told_stale: None,
+            next_tick: now + config.tick,
+            writing: VecDeque::new(),
+            last_token: WriteToken(0),
+            wanted: Vec::new(),
+            posted: Outgoing::new(),
+            arrived: 0,
+            first_rules: rules,
+            membership: None,
+            me,
+            config,
+        };
+        if is_new {
+            let writes = vec![
+                DiskWrite::Founding(founding),
+                DiskWrite::Registrations(node.registration.registrations()),
+            ];
+            node.persist(writes, Purpose::Record, out);
+        }
+        node.begin_incarnation(out);
+        node.begin_voting(disk, out);
+        if let Some(view) = node.membership.as_ref().map(|membership| membership.view().clone()) {
+            node.learn(view, out);
+        }
+        node.in_membership(out, |membership, out| membership.on_start(out));
+        node.lead_if_due(out);
+        Ok(node)
+    }
+}

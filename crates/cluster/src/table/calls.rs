@@ -1,0 +1,137 @@
+//! The calls of clients: they acquire, cancel and release locks, and their sessions end.
+
+use super::clients::{WaitingClient, forget};
+use super::inquiry::Deadline;
+use super::{
+    Acquire, AcquireOutcome, LeaseClock, LockEvent, LockKey, LockTable, Request, RequestRefusal, ServedBy,
+    Session, StepKind, TableAlarm, TableOutput, Wait,
+};
+
+impl LockTable {
+    /// Handles a client's request for a lock.
+    pub(crate) fn acquire(&mut self, wanted: Acquire, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
+        let Acquire { session, request, lock: name, permits, wait, cause } = wanted;
+        let lock = LockKey { name, permits };
+        if self.requests.contains_key(&request) {
+            return self.refuse(request, RequestRefusal::DuplicateRequest, out);
+        }
+        if let Some(Err(why)) = self.local_view.as_ref().map(|local_view| local_view.check(&lock)) {
+            return self.refuse(request, why, out);
+        }
+        if self.locks.len() >= self.table_config.max_locks && !self.is_known(&lock) {
+            let why =
+                if self.is_crowded() { RequestRefusal::MakingRoom } else { RequestRefusal::TooManyLocks };
+            return self.refuse(request, why, out);
+        }
+        if wait == Wait::Try && self.may_serve(lease_clock) && self.is_taken_here(&lock) {
+            self.tally.came_out(AcquireOutcome::Busy);
+            return out.push(TableOutput::LockEvent(LockEvent::Busy { request }));
+        }
+        let reply_timeout = self.table_config.try_within.unwrap_or(self.reply_timeout);
+        let deadline = Deadline::new(wait, lease_clock.now, reply_timeout);
+        if let Some(deadline) = deadline {
+            self.alarms.insert((deadline.alarm, TableAlarm::Deadline(lock.clone(), request)));
+        }
+        self.requests.insert(request, (session, lock.clone()));
+        self.sessions.entry(session).or_default().requests.insert(request);
+        let cause = cause.unwrap_or_else(|| self.cause(request));
+        let (since, is_try) = (lease_clock.now, wait == Wait::Try);
+        let waiter = WaitingClient { request, since, deadline, is_try, inquiry: None, cause };
+        self.with_lock(&lock, lease_clock, out, |lock, env| {
+            env.served = ServedBy::AtOnce;
+            lock.clients.wake(env.spare).waiters.push_back(waiter);
+            env.trace(0, || StepKind::Request(request));
+            lock.seek(env);
+        });
+        // A client whose time to ask the members has come already need not wait for the next alarm.
+        if deadline.is_some_and(|deadline| deadline.alarm <= since) && self.waiter(request, &lock).is_some() {
+            self.alarms.remove(&(since, TableAlarm::Deadline(lock.clone(), request)));
+            self.on_deadline(&lock, request, lease_clock, out);
+        }
+    }
+
+    /// Refuses a request.
+    pub(crate) fn refuse(&mut self, request: Request, why: RequestRefusal, out: &mut Vec<TableOutput>) {
+        self.tally.came_out(AcquireOutcome::Refused);
+        out.push(TableOutput::LockEvent(LockEvent::Refused { request, why }));
+    }
+
+    /// Handles a client's cancellation; if it has the lock already, the lock is released.
+    pub(crate) fn cancel(&mut self, request: Request, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
+        let Some((_, lock)) = self.requests.get(&request).cloned() else {
+            return out.push(TableOutput::LockEvent(LockEvent::Refused {
+                request,
+                why: RequestRefusal::UnknownRequest,
+            }));
+        };
+        if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
+            return self.release(request, lease_clock, out);
+        }
+        self.stop_waiting(request, &lock, AcquireOutcome::Cancelled, out);
+        out.push(TableOutput::LockEvent(LockEvent::Cancelled { request }));
+    }
+
+    /// Handles a client's release of its lock.
+    pub(crate) fn release(&mut self, request: Request, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
+        let lock = self.requests.get(&request).map(|(_, lock)| lock.clone());
+        match lock.filter(|lock| self.locks.get(lock).is_some_and(|lock| lock.holds(request))) {
+            Some(lock) => {
+                out.push(TableOutput::LockEvent(LockEvent::Released { request }));
+                self.leave(request, &lock, lease_clock, out);
+            }
+            // Releasing a lock that is not granted yet cancels the request.
+            None if self.requests.contains_key(&request) => self.cancel(request, lease_clock, out),
+            None => {
+                out.push(TableOutput::LockEvent(LockEvent::Refused {
+                    request,
+                    why: RequestRefusal::NotHeld,
+                }));
+            }
+        }
+    }
+
+    /// Handles the end of a session: the client neither waits for nor holds anything any more.
+    pub(crate) fn on_session_ended(
+        &mut self,
+        session: Session,
+        lease_clock: LeaseClock,
+        out: &mut Vec<TableOutput>,
+    ) {
+        let Some(client) = self.sessions.get_mut(&session) else { return };
+        client.label = None;
+        for request in client.requests.clone() {
+            let (_, lock) = self.requests.get(&request).cloned().expect("a session's requests exist");
+            if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
+                self.leave(request, &lock, lease_clock, out);
+            } else {
+                self.stop_waiting(request, &lock, AcquireOutcome::Abandoned, out);
+            }
+        }
+        // A session that has a label is not forgotten with its last request.
+        self.sessions.remove(&session);
+    }
+
+    /// Returns whether a client that does not want to wait would have to, as far as is known here.
+    fn is_taken_here(&self, lock: &LockKey) -> bool {
+        let rule = self.local_view.as_ref().and_then(|local_view| local_view.rule(lock));
+        let most = rule.map_or(lock.permits, |rule| rule.per_site) as usize;
+        self.locks
+            .get(lock)
+            .is_some_and(|lock| !lock.clients.waiters.is_empty() || lock.clients.holds.len() >= most)
+    }
+
+    /// Removes a holder.
+    pub(super) fn leave(
+        &mut self,
+        request: Request,
+        lock: &LockKey,
+        lease_clock: LeaseClock,
+        out: &mut Vec<TableOutput>,
+    ) {
+        forget(&mut self.requests, &mut self.sessions, request);
+        self.with_lock(lock, lease_clock, out, |lock, env| {
+            env.served = ServedBy::Here;
+            lock.on_left(request, env);
+        });
+    }
+}
