@@ -148,9 +148,7 @@ pub(super) fn note(note: &Note) {
         Note::VotersChanged(_)
         | Note::BecomesVoter { .. }
         | Note::VotesNoMore { .. }
-        | Note::Doubted { .. } => {
-            voting(note);
-        }
+        | Note::Doubted { .. } => voting(note),
         Note::TooOld(member) => {
             tracing::warn!(%member, "this incarnation is too old to join, so the site starts a later one; check whether its disk was lost or its clock set back");
         }
@@ -228,7 +226,8 @@ fn trouble(note: &Note) {
     }
 }
 
-/// Logs a change of who votes.
+/// Writes a note about who votes to the log.
+#[expect(clippy::wildcard_enum_match_arm, reason = "`note` writes all others")]
 fn voting(note: &Note) {
     match note {
         Note::VotersChanged(voters) => {
@@ -237,7 +236,7 @@ fn voting(note: &Note) {
             tracing::info!(voters = %names, under_way, "the voters were changed");
         }
         Note::BecomesVoter { id, .. } => {
-            tracing::info!(id, "this site was chosen as a voter and takes in the log")
+            tracing::info!(id, "this site was chosen as a voter and takes in the log");
         }
         Note::Doubted { site, why } => tracing::info!(%site, why, "a packet was ignored"),
         Note::VotesNoMore { id } => tracing::info!(id, "this site does not vote any more under this number"),

@@ -61,7 +61,7 @@ pub enum Voters {
 const STABLE_AFTER: Span = Span::from_millis(30_000);
 
 /// Default time after which a voter that is gone is replaced: longer than a machine takes to restart or to be upgraded.
-const REPLACE_AFTER: Duration = Duration::from_secs(600);
+const REPLACE_AFTER: Duration = Duration::from_mins(10);
 
 impl Voters {
     /// Returns the setting of the node.

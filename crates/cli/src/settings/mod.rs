@@ -78,7 +78,7 @@ impl NodeSettings {
     /// Combines the file and the flags, and checks the result.
     pub(crate) fn new(file: File, source: &ConfigSource, flags: Flags) -> anyhow::Result<Self> {
         let wrong = |error: StartError| located(source, error);
-        let mut node = Node::builder().lease(lease(file.lease));
+        let mut node = with_tuning(Node::builder(), &file).lease(lease(file.lease));
         let sites = if flags.sites.is_empty() { file.sites } else { flags.sites };
         node =
             node.sites(sites.into_iter().map(|listed| (listed.name.to_string(), listed.address.to_string())));
@@ -91,24 +91,6 @@ impl NodeSettings {
         node = set(node, flags.api.or(file.api), NodeBuilder::api);
         if let Some(SocketMode(mode)) = flags.socket_mode.or(file.socket_mode) {
             node = node.socket_mode(mode);
-        }
-        if let Some(polls) = file.busy_poll {
-            node = node.busy_poll(polls);
-        }
-        if let Some(turns) = file.local_turns {
-            node = node.local_turns(turns);
-        }
-        if let Some(limit) = file.try_within {
-            node = node.try_within(limit.duration());
-        }
-        if file.voters == Some(VotersEntry::Auto) {
-            node = node.voters(Voters::Auto);
-        }
-        if let Some(away) = file.replace_voter_after {
-            node = node.replace_voter_after(away.duration());
-        }
-        if let Some(ttl) = file.session_ttl {
-            node = node.session_ttl(ttl.duration());
         }
         if let Some(rule) = file.default_rule {
             node = node.default_rule(rule_of(rule));
@@ -153,6 +135,29 @@ impl NodeSettings {
         let warnings = warnings(tls.as_ref(), &tokens);
         Ok(NodeSettings { node, data, socket, shutdown_grace, warnings })
     }
+}
+
+/// Sets what a site does by itself: how it waits, whom it serves first, and who votes.
+fn with_tuning(mut node: NodeBuilder, file: &File) -> NodeBuilder {
+    if let Some(polls) = file.busy_poll {
+        node = node.busy_poll(polls);
+    }
+    if let Some(turns) = file.local_turns {
+        node = node.local_turns(turns);
+    }
+    if let Some(limit) = file.try_within {
+        node = node.try_within(limit.duration());
+    }
+    if file.voters == Some(VotersEntry::Auto) {
+        node = node.voters(Voters::Auto);
+    }
+    if let Some(away) = file.replace_voter_after {
+        node = node.replace_voter_after(away.duration());
+    }
+    if let Some(ttl) = file.session_ttl {
+        node = node.session_ttl(ttl.duration());
+    }
+    node
 }
 
 /// Adds the file and line to an error about a wrong setting.

@@ -57,7 +57,7 @@ impl Node {
     /// Forgets everything if others vote now than when it was noted, as if this site had just been started: the argument is about majorities
     /// of the same voters. Whoever learns of a change learns it after the leader that made it, and that leader's later rounds need a
     /// majority of the voters after the change; so what is noted as unknown until now includes every round that did not.
-    fn forget_former_voters(&mut self) {
+    pub(super) fn forget_former_voters(&mut self) {
         if self.history.voters != self.voters {
             self.history = GrantHistory::new(&self.voters, self.now);
         }

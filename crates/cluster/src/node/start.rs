@@ -99,11 +99,7 @@ impl Node {
             config,
         };
         if is_new {
-            let writes = vec![
-                DiskWrite::Founding(founding),
-                DiskWrite::Registrations(node.registration.registrations()),
-            ];
-            node.persist(writes, Purpose::Record, out);
+            node.record_founding(founding, out);
         }
         node.begin_incarnation(out);
         node.begin_voting(disk, out);
@@ -113,5 +109,11 @@ impl Node {
         node.in_membership(out, |membership, out| membership.on_start(out));
         node.lead_if_due(out);
         Ok(node)
+    }
+
+    /// Writes at the first start what the disk says for ever: the identity of the cluster and its own.
+    fn record_founding(&mut self, founding: Founding, out: &mut Vec<NodeOutput>) {
+        let registrations = DiskWrite::Registrations(self.registration.registrations());
+        self.persist(vec![DiskWrite::Founding(founding), registrations], Purpose::Record, out);
     }
 }

@@ -75,6 +75,7 @@ impl Node {
         {
             self.voters = membership.voters().clone();
         }
+        self.forget_former_voters();
         self.check_registration(out);
         self.retire_if_dropped(out);
     }
@@ -126,6 +127,7 @@ impl Node {
             return;
         }
         self.voters = voters;
+        self.forget_former_voters();
         self.forget_unheard();
         let voters = &self.voters;
         self.leader_hint.take_if(|hint| !voters.votes(hint));

@@ -118,15 +118,12 @@ fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::
 
 fn put_saved(transaction: &WriteTransaction, saved: &Saved) -> Result<(), redb::Error> {
     put(transaction, SAVED, &record::encode(saved))?;
-    match &saved.voters {
-        Some(voters) => {
-            raise_format(transaction)?;
-            put(transaction, VOTERS, &record::encode(voters))
-        }
-        None => {
-            transaction.open_table(STATE)?.remove(VOTERS)?;
-            Ok(())
-        }
+    if let Some(voters) = &saved.voters {
+        raise_format(transaction)?;
+        put(transaction, VOTERS, &record::encode(voters))
+    } else {
+        transaction.open_table(STATE)?.remove(VOTERS)?;
+        Ok(())
     }
 }
 
