@@ -109,6 +109,14 @@ fn a_new_leader_grants_leases_as_soon_as_it_has_committed_something() {
 }
 
 #[test]
+fn a_site_that_knows_an_old_view_finds_a_way_to_a_leader_of_an_earlier_incarnation() {
+    let options = RunOptions { faults: Some(25), ..RunOptions::default() };
+    let broken = || run(40_052_731, &options).violation.map(|violation| violation.property);
+    assert_eq!(broken(), None);
+    assert_eq!(mutant::with(Mutant::OldViewBelieved, broken), Some("starvation"));
+}
+
+#[test]
 fn a_new_leader_does_not_give_another_lease_to_members_of_a_view_that_it_learns_late() {
     for seed in [558, 80_000_283] {
         assert_eq!(run(seed, &RunOptions::default()).violation, None);
@@ -203,6 +211,7 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::LastingReportIgnored,
     Mutant::RivalTakesNextIncarnation,
     Mutant::RestartTakenForRival,
+    Mutant::OldViewBelieved,
     Mutant::OldVotersNotAsked,
     Mutant::MinorityPromoted,
 ];

@@ -136,6 +136,8 @@ mutants! {
     OlderMemberMisled,
     /// A site acts as a voter although the log names another disk.
     IdOfAnotherDisk,
+    /// A site that is no member takes a leader for outdated, because of a view that is old.
+    OldViewBelieved,
     /// The voters before a change are not asked any more as soon as the change is known.
     OldVotersNotAsked,
     /// Voters are changed although too few of those after the change are there to decide.

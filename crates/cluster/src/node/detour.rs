@@ -245,9 +245,12 @@ impl Node {
         self.on_content(from, packet.content, out);
     }
 
-    /// Returns whether a later incarnation of this site is a member.
+    /// Returns whether a later incarnation of this site is a member. Whoever is no member may know only an old view, and whoever votes may
+    /// lead the cluster in any incarnation: then this site cannot tell.
     fn is_outdated(&self, member: &Member) -> bool {
-        self.view.member(&member.site).is_some_and(|current| current.incarnation > member.incarnation)
+        let may_lead = !self.view.contains(&self.me) && self.votes(&member.site);
+        (!may_lead || mutant::is_on(Mutant::OldViewBelieved))
+            && self.view.member(&member.site).is_some_and(|current| current.incarnation > member.incarnation)
     }
 
     /// Handles a beat, which says how its sender hears this site.
