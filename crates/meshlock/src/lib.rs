@@ -74,6 +74,7 @@ mod join;
 mod locking;
 #[cfg(feature = "node")]
 mod node;
+#[cfg(feature = "node")]
 mod protection;
 mod semaphore;
 mod tls;

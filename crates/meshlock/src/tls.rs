@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+#[cfg(feature = "node")]
 use meshlock_host::ReloadError;
 use meshlock_tls::{CertificateFault, Files, Identity, IdentityError, wall_clock};
 
@@ -129,6 +130,7 @@ pub enum CertificateCause {
 }
 
 impl TlsError {
+    #[cfg(feature = "node")]
     pub(crate) fn of_reload(error: ReloadError) -> Self {
         match error {
             ReloadError::Identity(error) => TlsError::of(error),
