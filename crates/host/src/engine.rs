@@ -65,7 +65,7 @@ impl NodeSetup {
             trust: Trust::default(),
             speaks: Versions::default(),
             data: None,
-            busy_poll: true,
+            busy_poll: false,
         }
     }
 }

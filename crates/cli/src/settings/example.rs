@@ -79,9 +79,10 @@ sites = [
 # they have not answered then, the lock is not available. Default: it follows the round-trip times, between 1 s and 5 s.
 #try_within = "1s"
 
-# Whether the site's thread stays awake for 50 µs after each of several inputs that follow each other as closely, and lets all
-# other threads of the machine run first meanwhile. It hands a lock that is handed over all the time over about twice as fast.
-#busy_poll = true
+# Whether the site's thread stays awake for 50 µs after each input, once two have come within 500 µs, and lets all other threads
+# run first meanwhile. Where a lock is handed over all the time and cores are idle, that takes less time; where clients keep all
+# cores busy, it slows them down.
+#busy_poll = false
 
 # Who changes the voters, the same at all sites. "fixed": nobody, so that the first voters vote for ever. "auto": the leader. It keeps as
 # many voters as the number of members allows (1, 3, 5 or 7), gives a site that has lost its disk its vote back, and lets a member

@@ -366,7 +366,7 @@ impl NodeBuilder {
         if !self.join.is_empty() {
             self = join::learn(self)?;
         }
-        let (speaks, busy_poll) = (self.wire_versions, self.busy_poll.unwrap_or(true));
+        let (speaks, busy_poll) = (self.wire_versions, self.busy_poll.unwrap_or(false));
         let (data, api) = (self.data.clone(), self.api.clone());
         let mode = self.mode_of_socket();
         let socket = self.socket.clone().map(|path| OwnSocket { path, mode });
