@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
 use meshlock_testing::{BoundedCommand, needs_root};
+use rustix::process::Signal;
 
 use crate::user::{Running, User};
 
@@ -260,6 +261,9 @@ fn a_nested_command_recognises_another_site_of_the_cluster() {
         "{}",
         self::said(&output)
     );
+    // Interrupted, it ends its sites; killed, it could not.
+    up.signal(Signal::INT);
+    assert_eq!(up.code(), Some(0));
 }
 
 #[test]
