@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
+use crate::build_cost::children_cpu;
+
 /// Settings for one-off builds: no incremental compilation, no debug information, fewer codegen units.
 pub(crate) const BUILT_ONCE: &[(&str, &str)] = &[
     ("CARGO_INCREMENTAL", "0"),
@@ -90,12 +92,18 @@ fn skipped(log: &str, left_out: &[&str]) -> String {
     format!("{left}skipped: {}, and so failed, because every test must run:{}", tests.len(), lines.concat())
 }
 
-/// Runs one step and says how long it took.
+/// Runs one step and says how long it took, by the clock and in CPU time where that is known.
 pub(crate) fn step(name: &str, run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     eprintln!("xtask: {name}");
-    let start = Instant::now();
+    let (start, cpu) = (Instant::now(), children_cpu());
     run()?;
-    eprintln!("xtask: {name}: ok in {:.1} s", start.elapsed().as_secs_f64());
+    let elapsed = start.elapsed().as_secs_f64();
+    match (cpu, children_cpu()) {
+        (Ok(before), Ok(after)) => {
+            eprintln!("xtask: {name}: ok in {elapsed:.1} s ({:.1} s of CPU)", after - before);
+        }
+        (Err(_), _) | (_, Err(_)) => eprintln!("xtask: {name}: ok in {elapsed:.1} s"),
+    }
     Ok(())
 }
 
