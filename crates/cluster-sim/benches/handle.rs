@@ -5,7 +5,7 @@
 //! and it takes longer.
 #![allow(clippy::disallowed_types, reason = "what the benchmark's macros are made of")]
 
-#[path = "../tests/cluster/mod.rs"]
+#[path = "../tests/scenarios/cluster.rs"]
 mod cluster;
 
 use std::cell::RefCell;

@@ -4,7 +4,7 @@
 //! with 200,000 locks held as with none. A view change costs what its census takes: to write, to read and to remember.
 #![allow(clippy::disallowed_types, reason = "what the benchmark's macros are made of")]
 
-#[path = "../tests/cluster/mod.rs"]
+#[path = "../tests/scenarios/cluster.rs"]
 mod cluster;
 
 use cluster::Cluster;

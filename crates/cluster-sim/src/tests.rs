@@ -190,7 +190,7 @@ const BREAKS: [(Mutant, &str, u64); 40] = [
 ];
 
 /// Mutants with tests of their own, because it takes a certain seed, a certain schedule, certain reports or a site that lies to show
-/// them: above, in `directed.rs`, at the property `needless`, in `tests/backlog.rs`, and among the unit tests of the leader, its autopilot, the voters,
+/// them: above, in `directed.rs`, at the property `needless`, in `tests/scenarios/backlog.rs`, and among the unit tests of the leader, its autopilot, the voters,
 /// the links and the detours.
 const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::RoomAskedForAtOnce,

@@ -1,14 +1,13 @@
 //! Many waiters at one site: view changes, cuts and slow members cost nobody a lock or its membership.
 
-mod cluster;
-
-use cluster::Cluster;
 use meshlock_cluster::mutant::{self, Mutant};
 use meshlock_cluster::names::{LockName, Member};
 use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, Input};
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::table::{LockEvent, Request, Session};
 use meshlock_cluster::time::Span;
+
+use crate::cluster::Cluster;
 
 /// A cluster of three in which clients of one site hold locks, and clients of another wait for all of them.
 struct Backlog {

@@ -1,10 +1,8 @@
 //! How long it takes until fresh sites are members of one view.
 
-#[allow(dead_code, reason = "benchmarks use the rest")]
-mod cluster;
-
-use cluster::Cluster;
 use meshlock_cluster::time::{Span, Time};
+
+use crate::cluster::Cluster;
 
 #[test]
 fn fresh_sites_are_members_soon_after_the_first_election() {

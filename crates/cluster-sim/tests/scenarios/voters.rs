@@ -1,14 +1,13 @@
 //! Voters change while locks are held: a site that has lost its disk votes again, operators promote, demote and replace, and nothing
 //! changes while a member runs an older program.
 
-mod cluster;
-
-use cluster::Cluster;
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, Input, VoterRefusal, VoterRequest, Voting};
 use meshlock_cluster::rules::Clause;
 use meshlock_cluster::table::Request;
 use meshlock_cluster::time::Span;
+
+use crate::cluster::Cluster;
 
 fn auto(_: usize, config: &mut Config) {
     let (replace_after, stable_after) = (Span::from_millis(20_000), Span::from_millis(2_000));

@@ -3,17 +3,15 @@
 //! Here its packets reach the other sites, though the connection that they come over would be refused (`net/contest.rs` of the crate `host`), and
 //! what is sent to the site reaches both processes, as if their connections displaced each other all the time.
 
-#[allow(dead_code, reason = "benchmarks use the rest")]
-mod cluster;
-
 use std::sync::mpsc::channel;
 
-use cluster::Cluster;
 use meshlock_cluster::membership::disk::Disk;
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{ClientAnswer, Config, Content, Input, Node, NodeOutput, Note, Packet};
 use meshlock_cluster::table::LockEvent;
 use meshlock_cluster::time::{Span, Time};
+
+use crate::cluster::Cluster;
 
 /// The second process of site 2.
 struct Second {

@@ -1,12 +1,10 @@
 //! How long sites take that leave together, in virtual time.
 
-#[allow(dead_code, reason = "benchmarks use the rest")]
-mod cluster;
-
-use cluster::Cluster;
 use meshlock_cluster::node::{ClientCall, Input};
 use meshlock_cluster::table::Request;
 use meshlock_cluster::time::Span;
+
+use crate::cluster::Cluster;
 
 /// Orders in which three sites are told to leave; one of them leads.
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];

@@ -1,14 +1,13 @@
 //! Memory of an idle lock and of a held one at a site, counted by the allocator.
 
-mod cluster;
-
-use cluster::Cluster;
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::node::{ClientCall, Input};
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::table::Request;
 use meshlock_cluster::time::Span;
 use meshlock_wire::sites::{decode_packet, encode_packet};
+
+use crate::cluster::Cluster;
 
 /// The newest version of the format between sites.
 const VERSION: u16 = meshlock_wire::sites::VERSIONS.1;

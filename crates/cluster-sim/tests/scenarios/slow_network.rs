@@ -1,14 +1,12 @@
 //! A client that does not want to wait, in a network in which every packet takes 300 ms, and in one that is cut.
 
-#[allow(dead_code, reason = "benchmarks use the rest")]
-mod cluster;
-
-use cluster::Cluster;
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::node::ClientAnswer;
 use meshlock_cluster::table::{LockEvent, Request, Wait};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_testing::within_steps;
+
+use crate::cluster::Cluster;
 
 const DELAY: Span = Span::from_millis(300);
 

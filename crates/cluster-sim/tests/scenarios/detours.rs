@@ -1,14 +1,12 @@
 //! Two members that cannot reach each other while both reach a third: both stay, and locks go from one to the other.
 
-#[allow(dead_code, reason = "benchmarks use the rest")]
-mod cluster;
-
-use cluster::Cluster;
 use meshlock_cluster::mutant::{self, Mutant};
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::node::ClientAnswer;
 use meshlock_cluster::table::{LockEvent, Request};
 use meshlock_cluster::time::Span;
+
+use crate::cluster::Cluster;
 
 fn jobs() -> LockName {
     "jobs".parse().expect("a name")

@@ -4,11 +4,7 @@
 //! wrong numbers in it: other incarnations, other views, other clocks, other sites, other permits. A site that lies may still get
 //! locks that it should not have; these tests only check that the other sites neither panic nor use unbounded memory.
 
-#[allow(dead_code, reason = "benchmarks use the rest")]
-mod cluster;
-
 use allocation_counter::measure;
-use cluster::Cluster;
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::node::{Input, Packet};
 use meshlock_cluster::rules::Clause;
@@ -16,6 +12,8 @@ use meshlock_cluster::time::Span;
 use meshlock_protocol::registry::{self, info::Permits};
 use meshlock_wire::fuzz::{self, TARGETS, change};
 use meshlock_wire::sites::{VERSIONS, decode_packet, encode_packet};
+
+use crate::cluster::Cluster;
 
 /// Number of schedules for each algorithm and lying site. Many more were run once.
 const SEEDS: u64 = 6;
