@@ -6,8 +6,23 @@ use crate::build_cost::children_cpu;
 use crate::run::{cargo, cargo_test, has, step};
 use crate::{generated, packages, tidy};
 
-/// The test that is left out, and counted as such: ZooKeeper brings a Java runtime. The step `zookeeper` of `soak` runs it.
-pub(crate) const LEFT_TO_SOAK: &str = "zookeeper_excludes_and_its_fences_grow";
+/// Tests that are left out, and counted as such; the steps of `soak` that are named beside them run them.
+pub(crate) const LEFT_TO_SOAK: &[&str] = &[
+    // `zookeeper`: it brings a Java runtime.
+    ZOOKEEPER,
+    // `explorations`: larger state spaces than the others, which take longer than all that are left.
+    MEDIUM_RUNS,
+    ALL_ERRATA,
+];
+
+/// The test of the benchmark's client of ZooKeeper.
+pub(crate) const ZOOKEEPER: &str = "zookeeper_excludes_and_its_fences_grow";
+
+/// The test that explores the larger runs of docs/CHECKED.md.
+pub(crate) const MEDIUM_RUNS: &str = "every_run_of_medium_size_is_found_again";
+
+/// The test that explores all errata.
+pub(crate) const ALL_ERRATA: &str = "the_whole_page_is_what_all_explorations_give";
 
 /// Runs every check in the order in which a failure is cheapest to learn of, and stops at the first.
 pub(crate) fn ci(root: &Path) -> anyhow::Result<()> {
@@ -29,16 +44,18 @@ fn run_checks(root: &Path) -> anyhow::Result<()> {
     if has(root, "nextest") {
         // Many tests wait for processes and leases: one more at a time than there are cores keeps these busy.
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        let filter = LEFT_TO_SOAK.iter().map(|test| format!("!test({test})")).collect::<Vec<_>>().join("&");
         let run = format!(
-            "nextest run --workspace --all-features --locked --test-threads {} -E !test({LEFT_TO_SOAK})",
+            "nextest run --workspace --all-features --locked --test-threads {} -E {filter}",
             cores + 1
         );
-        cargo_test(root, &run, &[], &[LEFT_TO_SOAK])?;
+        cargo_test(root, &run, &[], LEFT_TO_SOAK)?;
         cargo(root, "test --workspace --all-features --doc --locked", &[])?;
     } else {
         // With the examples of documents; not with `--all-targets`, which builds other examples as tests, so that no test can run them.
-        let run = format!("test --workspace --all-features --locked -- --skip {LEFT_TO_SOAK}");
-        cargo_test(root, &run, &[], &[LEFT_TO_SOAK])?;
+        let skips: String = LEFT_TO_SOAK.iter().map(|test| format!(" --skip {test}")).collect();
+        let run = format!("test --workspace --all-features --locked --{skips}");
+        cargo_test(root, &run, &[], LEFT_TO_SOAK)?;
     }
     cargo(root, "doc --workspace --all-features --no-deps --locked", &[("RUSTDOCFLAGS", "-D warnings")])?;
     // The fuzzers are no part of the workspace, so nothing above has looked at what they are locked to.
@@ -64,8 +81,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_test_that_is_left_out_exists() {
-        let tests = std::fs::read_to_string(crate::root().join("crates/bench/src/peers/tests.rs")).unwrap();
-        assert_eq!(tests.matches(&format!("fn {LEFT_TO_SOAK}()")).count(), 1);
+    fn every_test_that_is_left_out_exists() {
+        let files = [
+            (ZOOKEEPER, "crates/bench/src/peers/tests.rs"),
+            (MEDIUM_RUNS, "crates/check/tests/matrix.rs"),
+            (ALL_ERRATA, "crates/check/tests/errata.rs"),
+        ];
+        assert_eq!(files.map(|(test, _)| test), LEFT_TO_SOAK);
+        for (test, file) in files {
+            let tests = std::fs::read_to_string(crate::root().join(file)).unwrap();
+            assert_eq!(tests.matches(&format!("fn {test}()")).count(), 1, "{test}");
+        }
     }
 }

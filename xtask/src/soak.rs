@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
+use crate::ci::{ALL_ERRATA, MEDIUM_RUNS, ZOOKEEPER as ZOOKEEPER_TEST};
 use crate::packages::{self, Package, file, program};
 use crate::run::{BUILT_ONCE, cargo, cargo_test};
 
@@ -26,6 +27,11 @@ const STEPS: &[Step] = &[
         name: "zookeeper",
         about: "the benchmark's client of ZooKeeper against a real one; installs Java",
         run: zookeeper,
+    },
+    Step {
+        name: "explorations",
+        about: "the runs of docs/CHECKED.md up to 300,000 states, and all errata",
+        run: explorations,
     },
     Step { name: "seeds", about: "whole simulated clusters: meshlock dst, --seeds", run: seeds },
     Step {
@@ -156,7 +162,12 @@ fn etcd_client(root: &Path, _: &Size) -> anyhow::Result<()> {
 
 fn zookeeper(root: &Path, _: &Size) -> anyhow::Result<()> {
     packages::install(ZOOKEEPER)?;
-    test(root, "--lib --bins", crate::ci::LEFT_TO_SOAK, &[])
+    test(root, "--lib --bins", ZOOKEEPER_TEST, &[])
+}
+
+fn explorations(root: &Path, _: &Size) -> anyhow::Result<()> {
+    test(root, "--test matrix", MEDIUM_RUNS, &[])?;
+    test(root, "--test errata", ALL_ERRATA, &[])
 }
 
 fn seeds(root: &Path, size: &Size) -> anyhow::Result<()> {
@@ -172,7 +183,7 @@ fn nonsense(root: &Path, size: &Size) -> anyhow::Result<()> {
     }
     let decoders = "no_decoder_is_brought_down";
     let cases = (size.cases * DECODED_PER_ANSWERED).to_string();
-    test(root, "--test hostile", decoders, &[("MESHLOCK_FUZZ_CASES", &cases)])
+    test(root, "--test scenarios", decoders, &[("MESHLOCK_FUZZ_CASES", &cases)])
 }
 
 fn storms(root: &Path, size: &Size) -> anyhow::Result<()> {

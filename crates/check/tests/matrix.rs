@@ -34,16 +34,26 @@ fn every_algorithm_and_variant_has_a_small_run() {
     }
 }
 
+/// Repeats a run.
+fn is_found_again(CaseRecord { case, outcome }: &CaseRecord) {
+    let spec: Spec = case.spec.parse().expect("a registered name");
+    let bounds = case.bounds();
+    let found = CaseOutcome::of(&explore_spec(&spec, &bounds), bounds.max_memory);
+    assert_eq!(found, *outcome, "{case:?}");
+}
+
 /// Repeats the small runs of an algorithm.
-fn is_found_again(algorithm: &str) {
-    let recorded = recorded();
-    let of_it = recorded.iter().filter(|record| record.case.algorithm() == algorithm && record.is_small());
-    for CaseRecord { case, outcome } in of_it {
-        let spec: Spec = case.spec.parse().expect("a registered name");
-        let bounds = case.bounds();
-        let found = CaseOutcome::of(&explore_spec(&spec, &bounds), bounds.max_memory);
-        assert_eq!(found, *outcome, "{case:?}");
-    }
+fn small_runs_are_found_again(algorithm: &str) {
+    let is_of_it = |record: &&CaseRecord| record.case.algorithm() == algorithm && record.is_small();
+    recorded().iter().filter(is_of_it).for_each(is_found_again);
+}
+
+/// CI leaves this test to `cargo xtask soak --only explorations`.
+#[test]
+fn every_run_of_medium_size_is_found_again() {
+    let medium: Vec<CaseRecord> = recorded().into_iter().filter(CaseRecord::is_medium).collect();
+    assert!(!medium.is_empty());
+    medium.iter().for_each(is_found_again);
 }
 
 /// Defines one test for each algorithm, so that they run in parallel, and one that checks that none is missing.
@@ -51,7 +61,7 @@ macro_rules! golden {
     ($($test:ident: $algorithm:literal,)*) => {
         $(#[test]
         fn $test() {
-            is_found_again($algorithm);
+            small_runs_are_found_again($algorithm);
         })*
 
         #[test]

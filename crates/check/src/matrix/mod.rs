@@ -18,7 +18,10 @@ use meshlock_protocol::{Cluster, Spec};
 use crate::{Bounds, NetworkModel};
 
 /// Runs with at most this many states are explored by every run of the tests, and by `meshlock check all --small`.
-pub(crate) const SMALL: usize = 300_000;
+pub(crate) const SMALL: usize = 100_000;
+
+/// Larger runs with at most this many states are explored by a test that is left to `cargo xtask soak`.
+pub(crate) const MEDIUM: usize = 300_000;
 
 /// One run of the matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]

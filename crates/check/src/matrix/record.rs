@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
-use super::{Case, SMALL};
+use super::{Case, MEDIUM, SMALL};
 use crate::{NetworkModel, Property, Report, Verdict};
 
 /// How a run of the matrix ended.
@@ -83,6 +83,11 @@ impl CaseRecord {
         self.is_finished() && self.outcome.states <= SMALL
     }
 
+    /// Whether it is too large for every run of the tests, and small enough for those of `cargo xtask soak`.
+    pub fn is_medium(&self) -> bool {
+        self.is_finished() && (SMALL + 1..=MEDIUM).contains(&self.outcome.states)
+    }
+
     /// The words of its row.
     pub fn cells(&self) -> [String; 13] {
         let CaseRecord { case, outcome } = self;
@@ -148,7 +153,8 @@ Each of N sites requests one of K permits *entries* times. *inside* lists the si
 sites that may fail at any moment, *recover* says whether a failed site comes back, *return* whether a site may leave and request again
 in one step. *depth* is the number of steps from the start to the farthest state, *messages* the minimum and the maximum number of
 messages of a complete run, for all its entries together (– if not counted). `meshlock check ALGORITHM` with the same settings
-explores one row again; the tests do so with every row of up to {SMALL} states.
+explores one row again; the tests do so with every row of up to {SMALL} states, `cargo xtask soak --only explorations` with those of up to
+{MEDIUM}.
 
 {}
 
