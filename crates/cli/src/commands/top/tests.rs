@@ -65,6 +65,7 @@ fn sample(granted: u64) -> Sample {
         sessions: 2,
         held: Vec::new(),
         disk: None,
+        voters: None,
     };
     let of_a = vec![used("jobs", Some("backup.sh"), 1, 12), used("alpha", Some("x"), 0, 90)];
     let of_b = vec![used("jobs", None, 2, 0)];
