@@ -1,6 +1,7 @@
 //! `meshlock site may-stop`: says whether the cluster goes on if a site is stopped, before it is.
 
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{StopEffect, VotersReport};
@@ -11,20 +12,37 @@ use super::super::target::{self, Target};
 use crate::EXIT_NO_NODE;
 use crate::output::{self, CommandOutcome, UsageError, counted};
 
-pub(super) fn run(target: &Target, name: &SiteName, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+/// How often to look again.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+pub(super) fn run(
+    target: &Target,
+    name: &SiteName,
+    wait: Duration,
+    out: &mut dyn Write,
+) -> anyhow::Result<CommandOutcome> {
     let mut remote = target.connect("site may-stop")?;
-    let status = target::status(&mut remote)?;
-    let Some(voters) = &status.voters else {
-        anyhow::bail!(
-            "the node of {} runs a version of Meshlock that does not say who votes; upgrade it, or name a newer one with --socket or --node",
-            remote.site()
-        );
+    let until = Instant::now() + wait;
+    let (voters, effect) = loop {
+        let status = target::status(&mut remote)?;
+        let has_lease = status.lease_left.is_some();
+        let Some(voters) = &status.voters else {
+            anyhow::bail!(
+                "the node of {} runs a version of Meshlock that does not say who votes; upgrade it, or name a newer one with --socket or \
+                 --node",
+                remote.site()
+            );
+        };
+        check_name(&status, voters, name)?;
+        let effect = if has_lease { voters.if_stopped(name) } else { StopEffect::Stopped };
+        if matches!(effect, StopEffect::None | StopEffect::Spare(_)) || Instant::now() >= until {
+            break (voters.clone(), effect);
+        }
+        // The node sends nothing else to this session: this only waits.
+        remote.receive(Some(LOOK_EVERY))?;
     };
-    check_name(&status, voters, name)?;
-    let has_lease = status.lease_left.is_some();
-    let effect = if has_lease { voters.if_stopped(name) } else { StopEffect::Stopped };
     let may_stop = matches!(effect, StopEffect::None | StopEffect::Spare(_));
-    let text = tell(name, voters, effect);
+    let text = tell(name, &voters, effect);
     if target.json {
         let survived = if let StopEffect::Spare(spare) = effect {
             Some(spare)

@@ -102,6 +102,9 @@ be restarted, stop one, start it, and ask again before the next.")]
     MayStop {
         /// The name of the site
         name: SiteName,
+        /// How long to wait until it may be stopped
+        #[arg(long, value_name = "DURATION", default_value = "0s")]
+        wait: HumanDuration,
         #[command(flatten)]
         target: Target,
     },
@@ -143,7 +146,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
             let change = VoterRequest::Replace { old: old.clone(), new: new.clone() };
             change::run(target, "site replace", &change, waiting.wait, out)
         }
-        SiteCommand::MayStop { name, target } => may_stop::run(target, name, out),
+        SiteCommand::MayStop { name, wait, target } => may_stop::run(target, name, wait.duration(), out),
     }
 }
 
