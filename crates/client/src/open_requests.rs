@@ -96,7 +96,10 @@ impl OpenRequests {
             | ToClient::Locks { .. }
             | ToClient::Leaves { .. }
             | ToClient::Left(_)
-            | ToClient::Traced { .. } => None,
+            | ToClient::Traced { .. }
+            | ToClient::StatusWithVoters { .. }
+            | ToClient::VotersChanged(_)
+            | ToClient::VotersRefused { .. } => None,
         }
     }
 

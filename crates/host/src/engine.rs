@@ -31,7 +31,7 @@ use meshlock_cluster::node::{Abilities, ClientAnswer, ClientCall, Config, Config
 use meshlock_cluster::table::{Request, Session};
 use meshlock_cluster::time::Time;
 use meshlock_system::{now, stamp};
-use meshlock_wire::sites::{CARRIES_FOR_OTHERS, CHANGES_VOTERS, Introduction, Versions};
+use meshlock_wire::sites::{CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, Introduction, Versions};
 
 /// Everything that a node needs to run.
 #[derive(Debug)]
@@ -416,8 +416,11 @@ impl PacketHandler for SharedNode {
     }
 
     fn on_connected(self: &Arc<Self>, site: &SiteName, version: u16) {
-        let abilities =
-            Abilities { carries: version >= CARRIES_FOR_OTHERS, changes_voters: version >= CHANGES_VOTERS };
+        let abilities = Abilities {
+            carries: version >= CARRIES_FOR_OTHERS,
+            changes_voters: version >= CHANGES_VOTERS,
+            counts_voters: version >= COUNTS_VOTERS,
+        };
         self.step(|_| Input::Connected { site: site.clone(), abilities });
     }
 

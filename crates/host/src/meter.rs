@@ -4,7 +4,7 @@ use super::core::Core;
 use super::engine::Handle;
 use super::net::Traffic;
 use meshlock_cluster::histogram::Histogram;
-use meshlock_cluster::node::{ClientCall, Input};
+use meshlock_cluster::node::{ClientCall, Input, VotersReport};
 use meshlock_cluster::table::{LossReason, TableTally};
 use meshlock_cluster::time::Span;
 use meshlock_system::now;
@@ -106,6 +106,8 @@ pub struct Readings {
     pub leads: bool,
     /// Remaining time of its lease; zero if it has none.
     pub lease_left: Span,
+    /// Who votes, and which of them are there.
+    pub voters: VotersReport,
     /// Traffic with each of the other members.
     pub traffic: Vec<Traffic>,
     meter: HostMeter,
@@ -145,6 +147,7 @@ impl Readings {
             is_open: node.is_open() && !core.has_failed,
             leads: node.leads().is_some() && !core.has_failed,
             lease_left: node.lease().end().map_or(Span::ZERO, |end| end.since(now())),
+            voters: node.voters_report(),
             traffic: traffic.into_iter().filter(members).collect(),
             meter: core.meter.clone(),
         }

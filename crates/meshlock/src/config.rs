@@ -49,11 +49,11 @@ impl Lease {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Voters {
-    /// Nobody: the first sites of the first configuration vote.
-    #[default]
+    /// Only operators.
     Fixed,
     /// The leader: it keeps as many voters as the number of members allows, 1, 3, 5 or 7, gives a site that has lost its disk its vote
-    /// back, and lets a member take the place of a voter that is gone for long. It never makes them fewer.
+    /// back, and lets a member take the place of a voter that is gone for long. It never makes them fewer by itself.
+    #[default]
     Auto,
 }
 

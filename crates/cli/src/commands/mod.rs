@@ -24,6 +24,7 @@ pub(crate) mod token;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod up;
+pub(crate) mod voters;
 
 pub(crate) use status::standing;
 

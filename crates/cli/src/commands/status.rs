@@ -9,6 +9,7 @@ use meshlock_wire::clients::Status;
 use serde_json::{Value, json};
 
 use super::target::{self, Target};
+use super::voters::{self, role};
 use crate::output::{self, CommandOutcome, Printable, counted};
 
 /// Arguments of `meshlock status`.
@@ -41,6 +42,7 @@ fn document(status: &Status) -> Value {
             "incarnation": member.incarnation.number(),
             "address": address,
             "leader": status.leader.as_ref() == Some(&member.site),
+            "votes": role(status.voters.as_ref(), &member.site).map(voters::Role::label),
         })
     };
     let held = |held: &meshlock_wire::clients::HeldEntry| json!({ "lock": held.lock, "who": held.who, "fence": held.fence, "held_ms": held.age.micros() / 1000 });
@@ -53,6 +55,7 @@ fn document(status: &Status) -> Value {
         "lease_left_ms": status.lease_left.map(|left| left.micros() / 1000),
         "leaving": status.leaving,
         "disk": status.disk,
+        "voters": status.voters.as_ref().map(voters::document),
         "view": {
             "epoch": status.view.epoch.number(),
             "rules_version": status.view.rules_version,
@@ -109,11 +112,14 @@ fn print(status: &Status, out: &mut dyn Write) -> anyhow::Result<()> {
             .address(&member.site)
             .map(|address| Printable(address).to_string())
             .unwrap_or_default();
-        let leads = if status.leader.as_ref() == Some(&member.site) { "leads" } else { "" };
-        members.add_row([member.site.to_string(), member.incarnation.to_string(), address, leads.to_owned()]);
+        let leads = (status.leader.as_ref() == Some(&member.site)).then(|| "leads".to_owned());
+        let votes = role(status.voters.as_ref(), &member.site).map(|role| role.to_string());
+        let does = leads.into_iter().chain(votes).collect::<Vec<_>>().join(", ");
+        members.add_row([member.site.to_string(), member.incarnation.to_string(), address, does]);
     }
     writeln!(out, "{members}")?;
     writeln!(out)?;
+    voters::print(status.voters.as_ref(), out)?;
     let Status { locks, holders, waiters, sessions, .. } = status;
     writeln!(
         out,

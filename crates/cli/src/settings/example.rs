@@ -84,10 +84,10 @@ sites = [
 # cores busy, it slows them down.
 #busy_poll = false
 
-# Who changes the voters, the same at all sites. "fixed": nobody, so that the first voters vote for ever. "auto": the leader. It keeps as
+# Who changes the voters, the same at all sites. "fixed": only operators (`meshlock site promote`). "auto": the leader, too. It keeps as
 # many voters as the number of members allows (1, 3, 5 or 7), gives a site that has lost its disk its vote back, and lets a member
-# take the place of a voter that is gone for long. It never makes them fewer: a majority of the voters must always be up.
-#voters = "fixed"
+# take the place of a voter that is gone for long. It never makes them fewer by itself: a majority of the voters must always be up.
+#voters = "auto"
 
 # With voters = "auto": for how long a voter must be gone before a member takes its place. A machine that restarts comes back with all
 # it knows, so give more time than that takes.

@@ -148,8 +148,11 @@ fn with_tuning(mut node: NodeBuilder, file: &File) -> NodeBuilder {
     if let Some(limit) = file.try_within {
         node = node.try_within(limit.duration());
     }
-    if file.voters == Some(VotersEntry::Auto) {
-        node = node.voters(Voters::Auto);
+    if let Some(voters) = file.voters {
+        node = node.voters(match voters {
+            VotersEntry::Fixed => Voters::Fixed,
+            VotersEntry::Auto => Voters::Auto,
+        });
     }
     if let Some(away) = file.replace_voter_after {
         node = node.replace_voter_after(away.duration());

@@ -90,7 +90,8 @@ fn lease_terms_and_rules_are_taken_over() {
 
 #[test]
 fn who_changes_the_voters_is_taken_over() {
-    assert!(described("site = 'a'").contains("voting: Fixed"));
+    assert!(described("site = 'a'").contains("voting: Auto"), "the default");
+    assert!(described("voters = 'fixed'").contains("voting: Fixed"));
     let auto = described("voters = 'auto'\nreplace_voter_after = '1h'");
     assert!(auto.contains("Auto") && auto.contains("3600000000"), "{auto}");
 }

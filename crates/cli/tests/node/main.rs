@@ -14,4 +14,5 @@ mod outage;
 mod site;
 mod up;
 mod versions;
+mod voters;
 mod watch;

@@ -100,7 +100,10 @@ impl RelayedSession {
             | ToClient::Locks { .. }
             | ToClient::Leaves { .. }
             | ToClient::Left(_)
-            | ToClient::Traced { .. } => Some(said),
+            | ToClient::Traced { .. }
+            | ToClient::StatusWithVoters { .. }
+            | ToClient::VotersChanged(_)
+            | ToClient::VotersRefused { .. } => Some(said),
         }
     }
 

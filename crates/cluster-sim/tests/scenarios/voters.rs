@@ -2,7 +2,9 @@
 //! changes while a member runs an older program.
 
 use meshlock_cluster::names::SiteName;
-use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, Input, VoterRefusal, VoterRequest, Voting};
+use meshlock_cluster::node::{
+    ClientAnswer, ClientCall, Config, Input, StopEffect, VoterRefusal, VoterRequest, Voting,
+};
 use meshlock_cluster::rules::Clause;
 use meshlock_cluster::table::Request;
 use meshlock_cluster::time::Span;
@@ -116,4 +118,52 @@ fn nothing_changes_while_a_member_runs_a_program_that_knows_no_changes() {
     let refused = change(&mut cluster, 0, VoterRequest::Demote(site(1)));
     assert_eq!(refused, Some(VoterRefusal::OlderVersion(vec![site(2)])));
     assert_eq!(voting(&cluster), [0, 1, 2]);
+}
+
+#[test]
+fn every_site_says_the_same_of_a_voter_that_is_a_member_without_its_disk() {
+    let mut cluster = open(3, fixed);
+    cluster.pass(Span::from_millis(5_000));
+    let survived = |cluster: &Cluster| -> Vec<Option<usize>> {
+        cluster.nodes.iter().map(|node| node.voters_report().spare()).collect()
+    };
+    assert_eq!(survived(&cluster), [Some(1); 3]);
+    cluster.lose_disk(2, |_, config| config.start_stamp = 1);
+    cluster.pass(Span::from_millis(30_000));
+    assert!(cluster.nodes.iter().all(|node| node.is_open() && node.view().members.len() == 3));
+    assert_eq!(survived(&cluster), [Some(0); 3], "all take part, and one of them has no vote");
+    for node in &cluster.nodes {
+        let report = node.voters_report();
+        let states: Vec<&str> = report.voters.iter().map(|voter| voter.presence.label()).collect();
+        assert_eq!(states, ["up", "up", "without_disk"]);
+        assert_eq!(report.if_stopped(&site(1)), StopEffect::Stops);
+        assert_eq!(report.if_stopped(&site(2)), StopEffect::None);
+    }
+    assert_eq!(change(&mut cluster, 1, VoterRequest::Promote(site(2))), None);
+    assert_eq!(survived(&cluster), [Some(1); 3]);
+    // A voter that is gone is missed by all others as soon as it is no member any more, and by the leader before.
+    cluster.gone.insert(2);
+    cluster.pass(Span::from_millis(10_000));
+    assert_eq!(survived(&cluster)[..2], [Some(0); 2]);
+    cluster.gone.insert(1);
+    cluster.pass(Span::from_millis(10_000));
+    assert_eq!(survived(&cluster)[0], None);
+}
+
+#[test]
+fn two_clients_that_ask_for_the_same_change_are_both_answered() {
+    let mut cluster = open(3, fixed);
+    cluster.pass(Span::from_millis(5_000));
+    let requests = [Request(1 << 40), Request(1 << 41)];
+    cluster.told.clear();
+    for request in requests {
+        let change = VoterRequest::Demote(site(2));
+        cluster.input(0, Input::Call(ClientCall::ChangeVoters { request, change }));
+    }
+    let other = ClientCall::ChangeVoters { request: Request(1 << 42), change: VoterRequest::Demote(site(1)) };
+    cluster.input(0, Input::Call(other));
+    cluster.pass(Span::from_millis(10_000));
+    let told = |answer: &ClientAnswer| cluster.told.contains(answer);
+    assert!(requests.into_iter().all(|request| told(&ClientAnswer::VotersChanged { request })));
+    assert!(told(&ClientAnswer::VotersRefused { request: Request(1 << 42), why: VoterRefusal::Busy }));
 }

@@ -206,17 +206,6 @@ impl Voters {
         majority(&self.voters) && majority(&self.outgoing)
     }
 
-    /// Returns how many more voters may fail, of those that `is_there` says are there, before none can decide; `None` if too few are
-    /// there already.
-    pub fn spare(&self, mut is_there: impl FnMut(&Voter) -> bool) -> Option<usize> {
-        let mut spare = |voters: &[Voter]| {
-            let there = voters.iter().filter(|voter| is_there(voter)).count();
-            there.checked_sub(voters.len() / 2 + 1)
-        };
-        let now = spare(&self.voters)?;
-        if self.outgoing.is_empty() { Some(now) } else { Some(now.min(spare(&self.outgoing)?)) }
-    }
-
     /// Returns who votes after the change, which is the entry `index`; `None` if the change does not fit.
     pub fn after(&self, change: &VoterChange, index: u64) -> Option<Self> {
         let mut next = self.clone();
@@ -410,16 +399,6 @@ mod tests {
         }
         // The same site with another disk is another voter.
         assert!(three.after(&admit("a", 8, Some(1)), 9).is_some());
-    }
-
-    #[test]
-    fn the_number_of_failures_that_can_be_survived_counts_both_majorities() {
-        let three = three();
-        assert_eq!(three.spare(|_| true), Some(1));
-        assert_eq!(three.spare(|voter| voter.id != 2), Some(0));
-        assert_eq!(three.spare(|voter| voter.id == 2), None);
-        let joint = three.after(&enter(Some(3)), 5).unwrap();
-        assert_eq!(joint.spare(|_| true), Some(0), "two voters survive no failure");
     }
 
     #[test]

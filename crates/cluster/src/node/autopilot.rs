@@ -24,6 +24,7 @@
 //! **Versions.** A program that does not know changes of voters would go on counting the first ones. Members say with their renewals which
 //! disk they have; those programs do not. So no change begins before every member has said so.
 
+mod absence;
 #[cfg(test)]
 mod tests;
 
@@ -32,10 +33,12 @@ use std::collections::BTreeMap;
 use meshlock_protocol::numbered;
 use serde::{Deserialize, Serialize};
 
+use super::attendance::Absence;
 use crate::membership::MAX_VOTERS;
 use crate::membership::voters::{Voter, VoterChange, Voters};
 use crate::mutant::{self, Mutant};
 use crate::names::{Incarnation, Member, SiteName};
+use crate::report::VoterRequest;
 use crate::time::{Span, Time};
 use crate::view::View;
 
@@ -50,23 +53,6 @@ pub struct Claim {
     /// The voter that it acts as.
     pub acts_as: Option<u64>,
 }
-
-/// A change of voters that an operator asks for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum VoterRequest {
-    /// This member becomes a voter.
-    Promote(SiteName),
-    /// This voter does not vote any more.
-    Demote(SiteName),
-    /// `new` votes in the place of `old`.
-    Replace { old: SiteName, new: SiteName },
-}
-
-numbered! { VoterRequest {
-    0 => Promote(value),
-    1 => Demote(value),
-    2 => Replace { old, new },
-} }
 
 /// The reason why the voters are not changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -131,6 +117,8 @@ pub(super) struct Pilot {
     dismissed: BTreeMap<SiteName, Time>,
     /// When it last told the members who votes.
     pub(super) told_at: Option<Time>,
+    /// The absence that it has told the members last, and when.
+    pub(super) absence_told: (Absence, Option<Time>),
     /// When it last looked whether there is a step to take.
     pub(super) looked_at: Option<Time>,
 }

@@ -2,13 +2,13 @@
 
 use meshlock_protocol::Epoch;
 
-use super::autopilot::{VoterRefusal, VoterRequest};
+use super::autopilot::VoterRefusal;
 use super::packet::Content;
 use super::questions::{Overview, PeerQuestion};
 use super::{Node, NodeOutput, RulesWanted};
 use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName, SiteName};
-use crate::report::{Age, CutOff, LockQueue, SiteLocks, TraceLine};
+use crate::report::{Age, CutOff, LockQueue, SiteLocks, TraceLine, VoterRequest};
 use crate::rules::{Rules, RulesText};
 use crate::table::{Acquire, LockEvent, LockTable, Request, RequestRefusal, Session, TraceWatch, Wait};
 use crate::time::Span;

@@ -215,7 +215,7 @@ impl Node {
             self.detours.on_visitor(&from, self.now);
         }
         let is_allowed = to_known || from_known && self.detours.visitors.contains_key(&to);
-        let is_too_new = self.old_programs.contains(&to) && packet.content.is_about_voters();
+        let is_too_new = !self.can_read(&to, &packet.content);
         if is_allowed && !is_too_new && !self.detours.too_old.contains(&to) && self.may_send {
             let packet = Packet { route: Route::From(from), ..packet };
             out.push(NodeOutput::Send { to, packet });

@@ -84,6 +84,7 @@ impl Node {
             | Content::Reply { .. }
             | Content::Voters(_)
             | Content::VotersChanged { .. }
+            | Content::Absent(_)
             | Content::Beat { .. } => unreachable!("only requests to the leader come here"),
         }
     }

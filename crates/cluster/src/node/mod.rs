@@ -13,6 +13,7 @@
 //! - N3: an incarnation of this site sends nothing before it is on disk.
 //! - N4: a site that finds itself left out of a view loses everything and begins a new incarnation.
 
+mod attendance;
 mod autopilot;
 mod change;
 mod clients;
@@ -50,13 +51,16 @@ use crate::membership::{self, Membership};
 use crate::mutant::{self, Mutant};
 use crate::names::{ClusterName, Incarnation, Member, SiteName};
 pub use crate::report::{
-    Age, CutOff, InLine, LockQueue, SiteLocks, SiteQueue, Standing, TraceEvent, TraceLine, Why, line,
+    Age, CutOff, InLine, LockQueue, SiteLocks, SiteQueue, Standing, StopEffect, TraceEvent, TraceLine,
+    VoterPresence, VoterRequest, VoterState, VotersReport, Why, line,
 };
 use crate::rules::{Rules, RulesText};
 use crate::table::{self, LeaseClock, LockTable, Request};
 use crate::time::Time;
 use crate::view::View;
-pub use autopilot::{Claim, VoterRefusal, VoterRequest};
+pub use attendance::Absence;
+use attendance::Attendance;
+pub use autopilot::{Claim, VoterRefusal};
 use change::ViewChange;
 pub use clients::{ClientAnswer, ClientCall};
 pub use config::{Checked, Config, ConfigError, NodeLimits, Voting};
@@ -99,8 +103,10 @@ pub struct Node {
     voters: Voters,
     /// The id under which this disk is, or will be, that of a voter, if it is not the one that the founding gives.
     voter_id: Option<u64>,
-    /// Sites whose program does not know changes of voters.
-    old_programs: BTreeSet<SiteName>,
+    /// Sites whose program knows less than this one, and what it knows.
+    old_programs: BTreeMap<SiteName, Abilities>,
+    /// What the leader says of voters that are not there.
+    attendance: Attendance,
     registration: VoterRegistration,
     first_rules: Rules,
     now: Time,

@@ -194,19 +194,20 @@ impl Node {
     /// Returns how many voters this site has heard from lately. A voter that is known to have lost its disk does not vote. While voters
     /// change, those after the change are counted.
     pub(super) fn voters_in_reach(&self) -> VotersInReach {
-        let lately = self.lately();
-        let in_reach = |voter: &&Voter| {
-            let site = &voter.site;
-            *site == self.me.site || self.heard.at(site).is_some_and(|at| self.now.since(at) < lately)
-        };
-        let in_reach = self.voters.voters.iter().filter(in_reach);
+        let in_reach = self.voters.voters.iter().filter(|voter| self.hears(&voter.site));
         let (replaced, voting): (Vec<&Voter>, Vec<&Voter>) =
             in_reach.partition(|voter| self.is_replaced(voter));
         VotersInReach { reached: voting.len(), voters: self.voters.voters.len(), replaced: replaced.len() }
     }
 
+    /// Returns whether this site has heard lately from a voter's site, or is it.
+    pub(super) fn hears(&self, site: &SiteName) -> bool {
+        let lately = self.lately();
+        *site == self.me.site || self.heard.at(site).is_some_and(|at| self.now.since(at) < lately)
+    }
+
     /// Returns whether the voter is known not to vote because its disk was replaced.
-    fn is_replaced(&self, voter: &Voter) -> bool {
+    pub(super) fn is_replaced(&self, voter: &Voter) -> bool {
         let is_first = self.founding.by_id(voter.id).is_some();
         let acts = self.membership.as_ref().is_some_and(|membership| membership.id() == voter.id);
         if voter.site == self.me.site && !is_first {

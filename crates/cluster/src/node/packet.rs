@@ -9,7 +9,8 @@
 use meshlock_protocol::Epoch;
 use meshlock_protocol::numbered;
 
-use super::autopilot::{Claim, VoterRefusal, VoterRequest};
+use super::attendance::Absence;
+use super::autopilot::{Claim, VoterRefusal};
 use super::questions::{PeerQuestion, PeerReply, QuestionId};
 use crate::address::Address;
 use crate::founding::ClusterId;
@@ -18,6 +19,7 @@ use crate::links::Frame;
 use crate::membership::message::RaftMessage;
 use crate::membership::voters::Voters;
 use crate::names::{Incarnation, LockName, Member, SiteName};
+use crate::report::VoterRequest;
 use crate::rules::RulesText;
 use crate::table::{CensusPiece, LockMessage, PermitsOf};
 use crate::time::{Span, Time};
@@ -176,6 +178,8 @@ pub enum Content {
     ChangeVoters(VoterRequest),
     /// The leader's answer to [`ChangeVoters`](Self::ChangeVoters), when it is done or refused.
     VotersChanged { request: VoterRequest, refused: Option<VoterRefusal> },
+    /// From the leader: which voters are not there although their sites are members. Versions 1 to 4 do not have it.
+    Absent(Absence),
 }
 
 numbered! { Content {
@@ -201,6 +205,7 @@ numbered! { Content {
     20 => Claim(value),
     21 => ChangeVoters(value),
     22 => VotersChanged { request, refused },
+    23 => Absent(value),
 } }
 
 /// A message on a link. Its [`Frame`] says which view it belongs to.
@@ -284,6 +289,11 @@ impl Content {
         ) || self.raft_message().is_some_and(|message| !message.is_for_first_voters())
     }
 
+    /// Returns whether the packet says which voters are not there.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Content::Absent(_))
+    }
+
     /// Returns the name of its kind, for counting.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -314,6 +324,7 @@ impl Content {
             Content::Claim(_) => "claim",
             Content::ChangeVoters(_) => "change voters",
             Content::VotersChanged { .. } => "voters changed",
+            Content::Absent(_) => "absent voters",
         }
     }
 }

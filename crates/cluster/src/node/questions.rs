@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::packet::Content;
 use super::{ClientAnswer, Node, NodeOutput};
 use crate::names::{ClusterName, Incarnation, LockName, Member, SiteName};
-use crate::report::{CutOff, LockQueue, SiteLocks, SiteQueue, Standing};
+use crate::report::{CutOff, LockQueue, SiteLocks, SiteQueue, Standing, VotersReport};
 use crate::rules::Rules;
 use crate::table::{Counts, HeldLock, HolderReport, LockEvent, MAX_LISTED, Request, RequestRefusal};
 use crate::time::{Span, Time};
@@ -93,6 +93,8 @@ pub struct Overview {
     /// Whether it is leaving.
     pub leaving: bool,
     pub counts: Counts,
+    /// Who votes, and which of them are there.
+    pub voters: VotersReport,
     /// The first [`MAX_LISTED`] locks that its clients hold.
     pub held: Vec<HeldLock>,
 }
@@ -349,6 +351,7 @@ impl Node {
             lease_left: self.lease_left(),
             leaving: self.leaving.is_some(),
             counts: self.table.counts(),
+            voters: self.voters_report(),
             held: self.table.held(self.now),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::attendance::Attendance;
 use super::change::ViewChange;
 use super::detour::Detours;
 use super::inheritance::GrantHistory;
@@ -57,7 +58,8 @@ impl Node {
             voters: first.clone(),
             founding: first,
             voter_id: disk.voter_id,
-            old_programs: BTreeSet::new(),
+            old_programs: BTreeMap::new(),
+            attendance: Attendance::default(),
             registration,
             now,
             may_send: false,

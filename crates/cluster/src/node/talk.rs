@@ -167,6 +167,7 @@ impl Node {
             Content::VotersChanged { request, refused } => {
                 self.on_voters_answered(&from.site, &request, refused, out);
             }
+            Content::Absent(absence) => self.on_absence(&from.site, absence, out),
             Content::Pong => {
                 self.on_answered(&from.site);
                 self.on_reached(from, out);
@@ -268,11 +269,17 @@ impl Node {
         }
     }
 
+    /// Returns whether the program of another site knows this kind of packet, as far as this site can tell.
+    pub(super) fn can_read(&self, site: &SiteName, content: &Content) -> bool {
+        let Some(known) = self.old_programs.get(site) else { return true };
+        (known.changes_voters || !content.is_about_voters()) && (known.counts_voters || !content.is_absence())
+    }
+
     pub(super) fn send(&mut self, to: SiteName, content: Content, out: &mut Vec<NodeOutput>) {
         if to == self.me.site {
             return self.on_content(self.me.clone(), content, out);
         }
-        if self.old_programs.contains(&to) && content.is_about_voters() {
+        if !self.can_read(&to, &content) {
             return;
         }
         if let Some(via) = self.detours.via(&to) {

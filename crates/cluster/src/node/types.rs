@@ -17,11 +17,13 @@ pub struct Abilities {
     pub carries: bool,
     /// Changes of voters.
     pub changes_voters: bool,
+    /// Reports of voters that are not there.
+    pub counts_voters: bool,
 }
 
 impl Abilities {
     /// The abilities of this program.
-    pub const ALL: Abilities = Abilities { carries: true, changes_voters: true };
+    pub const ALL: Abilities = Abilities { carries: true, changes_voters: true, counts_voters: true };
 }
 
 /// An input of a node.

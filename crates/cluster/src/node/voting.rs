@@ -8,7 +8,7 @@
 //! **Who knows.** Voters know from the log who votes. Other sites are told by whoever answers them, and by the leader now and then. What
 //! they know may be old, so a message that only a voter may send is no misbehaviour if it comes from a site that could have become one.
 
-use super::autopilot::{Automatic, Claim, MAX_NAMED, PilotTiming, Situation, VoterRefusal, VoterRequest};
+use super::autopilot::{Automatic, Claim, MAX_NAMED, PilotTiming, Situation, VoterRefusal};
 use super::clients::ClientAnswer;
 use super::config::Voting;
 use super::packet::Content;
@@ -16,10 +16,11 @@ use super::types::Abilities;
 use super::{Node, NodeOutput, Note, Purpose};
 use crate::membership::disk::{Disk, DiskWrite};
 use crate::membership::message::RaftMessage;
-use crate::membership::voters::{Voter, Voters};
+use crate::membership::voters::Voters;
 use crate::membership::{MAX_VOTERS, Membership};
 use crate::mutant::{self, Mutant};
 use crate::names::{Incarnation, SiteName};
+use crate::report::VoterRequest;
 use crate::table::Request;
 use crate::time::{Span, Time};
 
@@ -30,11 +31,15 @@ const CHANGE_WITHIN: Span = Span::from_millis(15_000);
 /// A change of voters that a client here asked for.
 #[derive(Clone, Debug)]
 pub(super) struct VotersWanted {
-    request: Request,
+    /// Several clients may want the same.
+    requests: Vec<Request>,
     change: VoterRequest,
-    /// When the client is told that it could not be done.
+    /// When the clients are told that it could not be done.
     until: Time,
 }
+
+/// Maximum number of clients that may wait for the same change of voters.
+const MAX_WANTING: usize = 16;
 
 impl VotersWanted {
     pub(super) fn until(&self) -> Time {
@@ -58,12 +63,6 @@ impl Node {
         self.disk()
     }
 
-    /// Returns how many more voters may fail before nobody can decide anything, counting those that are members of the installed view;
-    /// `None` if too few are.
-    pub fn spare_voters(&self) -> Option<usize> {
-        self.voters.spare(|voter: &Voter| self.view.member(&voter.site).is_some())
-    }
-
     /// Starts the voter that this site is, if it is one, and learns who votes, from the disk.
     pub(super) fn begin_voting(&mut self, disk: Disk, out: &mut Vec<NodeOutput>) {
         if let Some(known) = disk.known.clone().filter(Voters::is_well_formed) {
@@ -82,10 +81,10 @@ impl Node {
 
     /// Notes what the program of another site knows.
     pub(super) fn on_abilities(&mut self, site: &SiteName, abilities: Abilities) {
-        if abilities.changes_voters {
+        if abilities == Abilities::ALL {
             self.old_programs.remove(site);
         } else {
-            self.old_programs.insert(site.clone());
+            self.old_programs.insert(site.clone(), abilities);
         }
     }
 
@@ -185,7 +184,7 @@ impl Node {
         self.send(leader, Content::Claim(claim), out);
     }
 
-    fn pilot_timing(&self) -> PilotTiming {
+    pub(super) fn pilot_timing(&self) -> PilotTiming {
         let auto = match self.config.voting {
             Voting::Fixed => None,
             Voting::Auto { replace_after, stable_after } => Some(Automatic { replace_after, stable_after }),
@@ -212,6 +211,10 @@ impl Node {
         let (voters, view, registered) = (membership.voters(), membership.view(), self.registration.known());
         let at = Situation { voters, view, registered, now, timing };
         let step = pilot.next_step(at, |id| membership.has_caught_up(id));
+        let absence = pilot.absence_to_tell(at, length);
+        if let Some(absence) = absence {
+            self.tell_absence(&absence, out);
+        }
         if !is_told {
             for site in self.others() {
                 self.tell_voters(&site, out);
@@ -231,12 +234,19 @@ impl Node {
         change: VoterRequest,
         out: &mut Vec<NodeOutput>,
     ) {
-        if self.voters_wanted.is_some() {
-            let why = VoterRefusal::Busy;
-            return out.push(NodeOutput::Answer(ClientAnswer::VotersRefused { request, why }));
-        }
         let until = self.now + CHANGE_WITHIN;
-        self.voters_wanted = Some(VotersWanted { request, change, until });
+        if let Some(wanted) = &mut self.voters_wanted {
+            // Whoever asks for the same a second time, perhaps because the first client has gone, waits with it.
+            if wanted.change == change && wanted.requests.len() < MAX_WANTING {
+                wanted.requests.push(request);
+                wanted.until = until;
+            } else {
+                let why = VoterRefusal::Busy;
+                out.push(NodeOutput::Answer(ClientAnswer::VotersRefused { request, why }));
+            }
+            return;
+        }
+        self.voters_wanted = Some(VotersWanted { requests: vec![request], change, until });
         // Asked now, and again with every renewal until the leader says that it is done.
         self.reach_out(out);
     }
@@ -282,11 +292,12 @@ impl Node {
             return Node::doubt(from.clone(), "answers for the leader and does not vote", out);
         }
         let Some(wanted) = self.voters_wanted.take_if(|wanted| wanted.change == *change) else { return };
-        let request = wanted.request;
-        out.push(NodeOutput::Answer(match refused {
-            None => ClientAnswer::VotersChanged { request },
-            Some(why) => ClientAnswer::VotersRefused { request, why },
-        }));
+        for request in wanted.requests {
+            out.push(NodeOutput::Answer(match refused.clone() {
+                None => ClientAnswer::VotersChanged { request },
+                Some(why) => ClientAnswer::VotersRefused { request, why },
+            }));
+        }
     }
 
     /// Gives up a change of voters that takes too long. The leader may still do it.
@@ -298,7 +309,8 @@ impl Node {
             |outage| outage.to_string(),
         );
         let why = format!("{why}; see `meshlock site list` before you repeat the command");
-        out.push(NodeOutput::Answer(ClientAnswer::Unavailable { request: wanted.request, why }));
+        let answer = |request| ClientAnswer::Unavailable { request, why: why.clone() };
+        out.extend(wanted.requests.into_iter().map(|request| NodeOutput::Answer(answer(request))));
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod queue;
 mod trace;
+mod voters;
 
 use meshlock_protocol::Fence;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use crate::names::{ClientLabel, SiteName};
 pub(crate) use queue::Names;
 pub use queue::{Age, InLine, LockQueue, SiteLocks, SiteQueue, Standing, Why, line};
 pub use trace::{TraceEvent, TraceLine};
+pub use voters::{StopEffect, VoterPresence, VoterRequest, VoterState, VotersReport};
 
 /// A client from which a lock was taken away.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use meshlock_cluster::node::VoterRefusal;
 use meshlock_wire::clients::{RefusalKind, Tag, ToClient, ToNode};
 use tokio::task::AbortHandle;
 
@@ -12,7 +13,9 @@ use super::connected_client::{ConnectedClient, Greeted};
 use super::convert;
 use super::guarded::kill_by;
 use super::watch::ClientWatch;
-use crate::front::{AcquireEvent, AcquireParams, Acquisition, Admitted, Front, NotAnswered, Observer, Owner};
+use crate::front::{
+    AcquireEvent, AcquireParams, Acquisition, Admitted, Front, NotAnswered, Observer, Owner, VotersNotChanged,
+};
 
 /// An open request of a client.
 #[derive(Clone)]
@@ -179,6 +182,13 @@ async fn answer(
             front.leave(caller).await?;
             ToClient::Left(tag)
         }
+        ToNode::ChangeVoters { change, .. } => match front.change_voters(caller, change).await {
+            Ok(()) => ToClient::VotersChanged(tag),
+            Err(VotersNotChanged::Refused(why)) => {
+                ToClient::VotersRefused { tag, busy: why == VoterRefusal::Busy, why: why.to_string() }
+            }
+            Err(VotersNotChanged::NotAnswered(error)) => return Err(error),
+        },
         ToNode::Hello { .. }
         | ToNode::Ping(_)
         | ToNode::Acquire { .. }

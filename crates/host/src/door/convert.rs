@@ -116,5 +116,6 @@ pub(super) fn status(overview: &Overview, disk: Option<String>) -> Status {
         sessions: overview.counts.sessions as u64,
         held: overview.held.iter().map(held).collect(),
         disk,
+        voters: Some(overview.voters.clone()),
     }
 }

@@ -16,6 +16,7 @@ mod readiness;
 mod shown;
 #[cfg(test)]
 mod tests;
+mod voters;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -35,9 +36,10 @@ pub use acquire::{
     AcquireEvent, AcquireParams, AcquireState, Acquisition, Ended, LockGrant, NotGranted, Observer, Owner,
 };
 pub use permits::PermitsError;
-pub use questions::{BrokenLock, NotAnswered, NotWatched, QueueReader};
+pub use questions::{BrokenLock, NotAnswered, NotWatched, QueueReader, VotersNotChanged};
 pub(crate) use shown::show_line;
 pub use shown::shown;
+pub use voters::ClusterHealth;
 
 /// The single admission path of a node. Clones refer to the same node and the same rules.
 #[derive(Clone)]

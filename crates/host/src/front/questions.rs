@@ -1,10 +1,13 @@
-//! Calls with a single answer: a lock's queue, the site's status, the rules, breaking a lock, changing the rules, leaving the cluster.
+//! Calls with a single answer: a lock's queue, the site's status, the rules, breaking a lock, changing the rules or the voters, leaving the
+//! cluster.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use meshlock_cluster::access::{Denied, Subject, Verb};
 use meshlock_cluster::names::{LockName, SiteName};
-use meshlock_cluster::node::{ClientAnswer, ClientCall, CutOff, LockQueue, Overview, SiteLocks};
+use meshlock_cluster::node::{
+    ClientAnswer, ClientCall, CutOff, LockQueue, Overview, SiteLocks, VoterRefusal, VoterRequest,
+};
 use meshlock_cluster::rules::RulesText;
 use meshlock_cluster::table::{LockEvent, Request, TraceWatch};
 use meshlock_protocol::Epoch;
@@ -38,6 +41,22 @@ pub enum NotWatched {
     Denied(#[from] Denied),
     #[error(transparent)]
     Limit(#[from] TooMany),
+}
+
+/// Why the voters were not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VotersNotChanged {
+    #[error(transparent)]
+    NotAnswered(#[from] NotAnswered),
+    /// The leader refuses.
+    #[error(transparent)]
+    Refused(VoterRefusal),
+}
+
+impl From<Denied> for VotersNotChanged {
+    fn from(denied: Denied) -> Self {
+        VotersNotChanged::NotAnswered(denied.into())
+    }
 }
 
 /// The result of breaking a lock.
@@ -170,6 +189,27 @@ impl Front {
         Ok(leaves)
     }
 
+    /// Changes who votes, and returns when the change is complete. If the answer is that it could not be done in time, the leader may still
+    /// do it, and the same call again waits for it.
+    pub async fn change_voters(
+        &self,
+        caller: &Admitted,
+        change: VoterRequest,
+    ) -> Result<(), VotersNotChanged> {
+        self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
+        self.check_audit()?;
+        self.refuse_in_outage()?;
+        let wanted = change.clone();
+        let answer = self.question(|request| ClientCall::ChangeVoters { request, change: wanted }).await;
+        let answer = answer.map_err(|error| self.with_disk_failure(error))?;
+        if let ClientAnswer::VotersRefused { why, .. } = answer {
+            return Err(VotersNotChanged::Refused(why));
+        }
+        let ClientAnswer::VotersChanged { .. } = answer else { return Err(unexpected(&answer).into()) };
+        self.audit().note(caller, None, AuditEvent::ChangedVoters { change });
+        Ok(())
+    }
+
     /// Adds to the error that the cluster cannot do something at present that this site's disk fails, which is the likely reason.
     fn with_disk_failure(&self, error: NotAnswered) -> NotAnswered {
         match (error, self.disk_failure()) {
@@ -192,6 +232,7 @@ impl Front {
     /// sites have agreed.
     pub async fn leave(&self, caller: &Admitted) -> Result<(), NotAnswered> {
         self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
+        self.warn_of_stop();
         self.audit().note(caller, None, AuditEvent::Removed { site: None });
         let answer = self.question(|request| ClientCall::Leave { request }).await?;
         if let ClientAnswer::Left { .. } = answer { Ok(()) } else { Err(unexpected(&answer)) }

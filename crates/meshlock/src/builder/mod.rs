@@ -108,7 +108,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Sets the sites that the cluster is founded with, by name and address, in the same order at all of them. The first seven vote on
+    /// Sets the sites that the cluster is founded with, by name and address, in the same order at all of them. The first seven vote at first on
     /// the members, and never change; others may come and go. Without this setting the site is a cluster of its own.
     ///
     /// ```

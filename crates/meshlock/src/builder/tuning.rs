@@ -51,10 +51,10 @@ impl NodeBuilder {
         self
     }
 
-    /// Sets who changes the voters; the same at all sites. Default: nobody.
+    /// Sets who changes the voters; the same at all sites. Default: the leader, [`Voters::Auto`].
     ///
     /// ```
-    /// let builder = meshlock::Node::builder().voters(meshlock::config::Voters::Auto);
+    /// let builder = meshlock::Node::builder().voters(meshlock::config::Voters::Fixed);
     /// ```
     pub fn voters(mut self, voters: Voters) -> Self {
         self.voters = voters;

@@ -215,6 +215,35 @@ impl Snapshot {
                 help: "Remaining time of this site's lease when it was renewed.",
             },
             [(Labels::new(), &tally.lease_left)],
+        )?;
+        self.voters(page)
+    }
+
+    fn voters(&self, page: &mut Page<'_>) -> fmt::Result {
+        let voters = &self.readings.voters;
+        let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        page.gauge(
+            MetricFamily { name: "voters", help: "Number of sites that vote." },
+            number(voters.voters.len()),
+        )?;
+        page.gauge(
+            MetricFamily { name: "quorum", help: "Number of voters that must be up." },
+            number(voters.quorum()),
+        )?;
+        page.gauges(
+            MetricFamily { name: "voter_up", help: "1 if this voter is up, as far as this site knows." },
+            voters.voters.iter().map(|voter| (label("voter", &voter.site), u64::from(voter.is_up()))),
+        )?;
+        page.gauge(
+            MetricFamily {
+                name: "failures_survived",
+                help: "Number of voters that may fail before no lock is granted; negative by how many are missing.",
+            },
+            voters.margin(),
+        )?;
+        page.gauge(
+            MetricFamily { name: "voters_changing", help: "1 while a change of voters is under way." },
+            u64::from(voters.is_changing()),
         )
     }
 

@@ -11,6 +11,7 @@ use meshlock_host::front::{Admitted, BrokenLock, shown};
 use tonic::{Code, Status};
 
 use super::errors::{api_error, bad, denied, unanswered};
+use super::voters::voters_of;
 use super::{Answers, Own};
 use crate::proto::meshlock::{
     BreakResponse, Holder, Holders, QueueResponse, Rule, Rules, StatusResponse, Waiter,
@@ -124,6 +125,7 @@ impl Own {
             waiters: count(counts.waiters),
             sessions: count(counts.sessions),
             disk: self.sessions.front().disk_failure().unwrap_or_default(),
+            voters: Some(voters_of(&overview.voters)),
         })
     }
 

@@ -5,7 +5,7 @@ use std::future::Future;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{Extension, FromRequest, FromRequestParts, Path};
+use axum::extract::{Extension, FromRequest, FromRequestParts, Path, RawQuery};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -20,8 +20,8 @@ use super::{Answers, Own};
 use crate::caller::request_of;
 use crate::proto::meshlock::locks_server::Locks;
 use crate::proto::meshlock::{
-    AcquireRequest, GetRulesRequest, HoldRequest, LockRequest, OpenSessionRequest, ReleaseRequest, Rules,
-    SessionRequest, StatusRequest,
+    AcquireRequest, ChangeVotersRequest, GetRulesRequest, HoldRequest, LockRequest, OpenSessionRequest,
+    ReleaseRequest, Rules, SessionRequest, StatusRequest,
 };
 
 /// The OpenAPI description of this API.
@@ -123,6 +123,7 @@ pub(super) fn routes(own: Own) -> Router {
     );
     let status = own.clone();
     let rules = own.clone();
+    let voting = own.clone();
     let changed = own;
     router
         .route(
@@ -137,17 +138,81 @@ pub(super) fn routes(own: Own) -> Router {
                 }),
         )
         .route("/openapi.json", get(|| async { ([(header::CONTENT_TYPE, "application/json")], OPENAPI) }))
-        .route("/healthz", get(move || async move { health(&healthy, None) }))
-        .route("/readyz", get(move || async move { health(&ready, ready.sessions.front().why_not_ready()) }))
+        .route(
+            "/v1/voters",
+            post(|given: HttpRequest| async move {
+                let request = given.read(|request: ChangeVotersRequest| request);
+                answer(request, |request| voting.change_voters(request)).await
+            }),
+        )
+        .route(
+            "/healthz",
+            get(move |RawQuery(query): RawQuery, caller: Option<Extension<Admitted>>| async move {
+                let caller = caller.as_ref().map(|Extension(caller)| caller);
+                match query.as_deref().and_then(Probe::of) {
+                    None => health(&healthy, None, None),
+                    Some(probe) => cluster_health(&healthy, probe, caller),
+                }
+            }),
+        )
+        .route(
+            "/readyz",
+            get(move |caller: Option<Extension<Admitted>>| async move {
+                let caller = caller.as_ref().map(|Extension(caller)| caller);
+                let (_, cluster) = ready.cluster_document(caller);
+                health(&ready, ready.sessions.front().why_not_ready(), Some(cluster))
+            }),
+        )
+}
+
+/// A question about the whole cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Probe {
+    /// Are locks granted?
+    Grants,
+    /// Does the cluster go on if this site stops?
+    MayStop,
+}
+
+impl Probe {
+    /// Reads the query of `/healthz`.
+    fn of(query: &str) -> Option<Probe> {
+        query.split('&').find_map(|part| match part.split_once('=') {
+            None if part == "cluster" => Some(Probe::Grants),
+            Some(("cluster", "may-stop")) => Some(Probe::MayStop),
+            Some(("cluster", _)) => Some(Probe::Grants),
+            None | Some(_) => None,
+        })
+    }
+}
+
+/// Answers a probe about the whole cluster.
+fn cluster_health(own: &Own, probe: Probe, caller: Option<&Admitted>) -> Response {
+    let (state, cluster) = own.cluster_document(caller);
+    let may_stop = state.may_stop.contains(own.sessions.front().site());
+    let why = if !state.grants {
+        Some(
+            "this site grants no locks: it is not a member of the cluster, or too few voters are up; see GET /v1/status",
+        )
+    } else if probe == Probe::MayStop && !may_stop {
+        Some("if this site stops, too few voters are left, and no lock is granted")
+    } else {
+        None
+    };
+    health(own, why.map(str::to_owned), Some(cluster))
 }
 
 /// Answers a probe; `why` is what is wrong.
-fn health(own: &Own, why: Option<String>) -> Response {
+fn health(own: &Own, why: Option<String>, cluster: Option<serde_json::Value>) -> Response {
     let good = why.is_none();
     let code = if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let why = why.unwrap_or_default();
     let disk = own.sessions.front().disk_failure().unwrap_or_default();
-    json(code, &serde_json::json!({ "site": own.sessions.site(), "ok": good, "why": why, "disk": disk }))
+    let mut body = serde_json::json!({ "site": own.sessions.site(), "ok": good, "why": why, "disk": disk });
+    if let Some(cluster) = cluster {
+        body["cluster"] = cluster;
+    }
+    json(code, &body)
 }
 
 /// Makes a call with a parsed request.
@@ -249,7 +314,7 @@ mod tests {
 
     use serde_json::Value;
 
-    use super::OPENAPI;
+    use super::{OPENAPI, Probe};
 
     /// Returns the text from each `before` to the next quotation mark.
     fn quoted<'a>(text: &'a str, before: &'a str) -> impl Iterator<Item = &'a str> {
@@ -268,6 +333,20 @@ mod tests {
         let description: Value = serde_json::from_str(OPENAPI).unwrap();
         let paths = description["paths"].as_object().unwrap();
         assert_eq!(served, paths.keys().map(String::as_str).collect());
+    }
+
+    #[test]
+    fn a_probe_asks_about_the_cluster_only_where_its_query_says_so() {
+        for (query, probe) in [
+            ("", None),
+            ("verbose", None),
+            ("clusters", None),
+            ("cluster", Some(Probe::Grants)),
+            ("x=1&cluster=", Some(Probe::Grants)),
+            ("cluster=may-stop", Some(Probe::MayStop)),
+        ] {
+            assert_eq!(Probe::of(query), probe, "{query}");
+        }
     }
 
     #[test]

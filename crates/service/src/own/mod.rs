@@ -5,6 +5,7 @@ mod errors;
 mod hold;
 mod http;
 mod sessions;
+mod voters;
 
 use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::table::Wait;
@@ -16,9 +17,9 @@ use tonic::{Code, Request, Response, Status, async_trait};
 use crate::caller::caller_of;
 use crate::proto::meshlock::locks_server::{Locks, LocksServer};
 use crate::proto::meshlock::{
-    AcquireRequest, BreakResponse, EndSessionResponse, GetRulesRequest, Grant, HoldEvent, HoldRequest,
-    Holders, LockRequest, OpenSessionRequest, QueueResponse, ReleaseRequest, ReleaseResponse, Rules, Session,
-    SessionRequest, StatusRequest, StatusResponse,
+    AcquireRequest, BreakResponse, ChangeVotersRequest, EndSessionResponse, GetRulesRequest, Grant,
+    HoldEvent, HoldRequest, Holders, LockRequest, OpenSessionRequest, QueueResponse, ReleaseRequest,
+    ReleaseResponse, Rules, Session, SessionRequest, StatusRequest, StatusResponse, Voters,
 };
 use crate::sessions::registry::{KeyGrant, LeaseDuration, LeaseId, NewKey};
 use crate::sessions::{IfKnown, KeyRequest, Sessions};
@@ -221,5 +222,10 @@ impl Locks for Own {
     async fn set_rules(&self, request: Request<Rules>) -> Result<Response<Rules>, Status> {
         let caller = caller_of(&request)?;
         self.change_rules(&caller, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn change_voters(&self, request: Request<ChangeVotersRequest>) -> Result<Response<Voters>, Status> {
+        let caller = caller_of(&request)?;
+        self.ask_for_voters(&caller, request.into_inner()).await.map(Response::new)
     }
 }

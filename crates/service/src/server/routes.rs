@@ -66,6 +66,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/v1/status", Something),
     ("GET", "/v1/rules", Right(Watch)),
     ("PUT", "/v1/rules", Right(Admin)),
+    ("POST", "/v1/voters", Right(Admin)),
     // Our own API in gRPC.
     ("POST", "/meshlock.v1.Locks/OpenSession", Right(Acquire)),
     ("POST", "/meshlock.v1.Locks/GetSession", Right(Acquire)),
@@ -80,6 +81,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/meshlock.v1.Locks/Status", Something),
     ("POST", "/meshlock.v1.Locks/GetRules", Right(Watch)),
     ("POST", "/meshlock.v1.Locks/SetRules", Right(Admin)),
+    ("POST", "/meshlock.v1.Locks/ChangeVoters", Right(Admin)),
     // etcd's API in gRPC. Keys are read by clients that wait for a lock and by clients that watch one.
     ("POST", "/v3lockpb.Lock/Lock", Right(Acquire)),
     ("POST", "/v3lockpb.Lock/Unlock", Release),

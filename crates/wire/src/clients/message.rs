@@ -13,7 +13,9 @@
 //! silence the node ends the session ([`Contact`]); the client makes sure that it has stopped before.
 
 use meshlock_cluster::names::{ClientLabel, ClusterName, LockName, SiteName};
-use meshlock_cluster::report::{CutOff, LockQueue, SiteLocks, Standing, TraceLine};
+use meshlock_cluster::report::{
+    CutOff, LockQueue, SiteLocks, Standing, TraceLine, VoterRequest, VotersReport,
+};
 use meshlock_cluster::rules::RulesText;
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::{Drift, Span, Time};
@@ -86,6 +88,8 @@ pub enum ToNode {
     /// Promises to send something at least once in the time that the [`Welcome`](ToClient::Welcome) of a node of this
     /// machine gave. From here on the node ends the session when it has been silent for longer.
     StayInTouch,
+    /// Changes who votes. Versions 2 to 4 do not have it.
+    ChangeVoters { tag: Tag, change: VoterRequest },
 }
 
 numbered! { ToNode {
@@ -105,6 +109,7 @@ numbered! { ToNode {
     13 => Watch { tag, pattern, states },
     14 => KeepAlive,
     15 => StayInTouch,
+    16 => ChangeVoters { tag, change },
 } }
 
 /// A message from a node to a client.
@@ -209,6 +214,24 @@ pub enum ToClient {
         /// Number of lines before these that were dropped, because they were not read in time.
         lost: u64,
     },
+    /// The state of the site in version 5, with who votes.
+    StatusWithVoters {
+        tag: Tag,
+        status: Box<Status>,
+        /// What is wrong with the disk.
+        disk: Option<String>,
+        voters: Box<VotersReport>,
+    },
+    /// The voters were changed as requested, or already were so.
+    VotersChanged(Tag),
+    /// The voters were not changed.
+    VotersRefused {
+        tag: Tag,
+        /// The reason for people, and what to do.
+        why: String,
+        /// Whether the reason is that another change is under way: then it is worth asking again.
+        busy: bool,
+    },
 }
 
 numbered! { ToClient {
@@ -233,6 +256,9 @@ numbered! { ToClient {
     18 => Lost { tag, act_by, why },
     19 => Refused { tag, kind, why },
     20 => StatusWithDisk { tag, status, disk },
+    21 => StatusWithVoters { tag, status, disk, voters },
+    22 => VotersChanged(tag),
+    23 => VotersRefused { tag, why, busy },
 } }
 
 impl ToClient {
@@ -258,7 +284,10 @@ impl ToClient {
             | ToClient::Locks { tag, .. }
             | ToClient::Leaves { tag, .. }
             | ToClient::Left(tag)
-            | ToClient::Traced { tag, .. } => Some(*tag),
+            | ToClient::Traced { tag, .. }
+            | ToClient::StatusWithVoters { tag, .. }
+            | ToClient::VotersChanged(tag)
+            | ToClient::VotersRefused { tag, .. } => Some(*tag),
         }
     }
 }
@@ -303,6 +332,9 @@ pub struct Status {
     /// have it.
     #[serde(skip)]
     pub disk: Option<String>,
+    /// Who votes, and which of them are there. It has a message of its own on the wire, and versions before 5 do not have it.
+    #[serde(skip)]
+    pub voters: Option<VotersReport>,
 }
 
 /// A lock that a client of the site holds.

@@ -3,19 +3,22 @@
 //! A client says the highest version that it speaks, and also speaks the one before. The node answers with the highest
 //! that both speak: so a node serves clients that are one version older and one newer, and a cluster can be upgraded
 //! one program after the other. In version 3 a refusal has a kind and a loss has a reason; in version 4 an outage is a kind
-//! of its own.
+//! of its own. In version 5 a status says who votes, and clients can change that.
 
 use super::message::ToClient;
 use super::reason::{LossKind, RefusalKind};
 
 /// The lowest and the highest version of the format between clients and nodes that this program speaks.
-pub const VERSIONS: (u16, u16) = (2, 4);
+pub const VERSIONS: (u16, u16) = (2, 5);
 
 /// The first version in which refusals have kinds and losses have reasons.
 const HAS_REASONS: u16 = 3;
 
 /// The first version in which an outage is a kind of refusal, and a status says what is wrong with the disk.
 const HAS_OUTAGES: u16 = 4;
+
+/// The first version in which a status says who votes, and in which voters can be changed.
+pub const HAS_VOTERS: u16 = 5;
 
 /// The beginning of a version 2 node's refusal of any other version; such a node is asked again in version 2.
 pub const REFUSAL_BY_V2: &str = "this node speaks version 2 to clients";
@@ -28,6 +31,11 @@ pub fn common_version(theirs: u16) -> Option<u16> {
 
 /// Converts a message to this version; returns `None` if it needs no conversion.
 pub(super) fn to_version(version: u16, message: &ToClient) -> Option<ToClient> {
+    if version >= HAS_VOTERS
+        && let Some(status) = with_voters(message)
+    {
+        return Some(status);
+    }
     if version >= HAS_OUTAGES {
         return with_disk(message);
     }
@@ -41,6 +49,13 @@ pub(super) fn to_version(version: u16, message: &ToClient) -> Option<ToClient> {
         return Some(ToClient::RefusedV2 { tag: *tag, why: why.clone() });
     }
     None
+}
+
+/// Converts a status that says who votes.
+fn with_voters(message: &ToClient) -> Option<ToClient> {
+    let ToClient::Status { tag, status } = message else { return None };
+    let (disk, voters) = (status.disk.clone(), status.voters.clone()?);
+    Some(ToClient::StatusWithVoters { tag: *tag, status: status.clone(), disk, voters: Box::new(voters) })
 }
 
 /// Converts the status of a site whose disk fails.
@@ -70,12 +85,16 @@ pub(super) fn to_newest(message: ToClient) -> ToClient {
         status.disk = Some(disk);
         return ToClient::Status { tag, status };
     }
+    if let ToClient::StatusWithVoters { tag, mut status, disk, voters } = message {
+        (status.disk, status.voters) = (disk, Some(*voters));
+        return ToClient::Status { tag, status };
+    }
     message
 }
 
 #[cfg(test)]
 mod tests {
-    use meshlock_cluster::report::Standing;
+    use meshlock_cluster::report::{Standing, VotersReport};
     use meshlock_cluster::time::Time;
     use meshlock_cluster::view::View;
 
@@ -84,8 +103,8 @@ mod tests {
 
     #[test]
     fn older_versions_down_to_the_lowest_and_all_newer_ones_are_served() {
-        let versions = [1, 2, 3, 4, 5, u16::MAX].map(common_version);
-        assert_eq!(versions, [None, Some(2), Some(3), Some(4), Some(4), Some(4)]);
+        let versions = [1, 2, 3, 4, 5, 6, u16::MAX].map(common_version);
+        assert_eq!(versions, [None, Some(2), Some(3), Some(4), Some(5), Some(5), Some(5)]);
     }
 
     #[test]
@@ -112,6 +131,18 @@ mod tests {
         assert_eq!(to_newest(to_version(4, &failing).unwrap()), failing);
     }
 
+    #[test]
+    fn who_votes_is_told_from_version_5_on_with_what_is_wrong_with_the_disk() {
+        for disk in [None, Some("full")] {
+            let ToClient::Status { tag, mut status } = status(disk) else { unreachable!("it is a status") };
+            status.voters = Some(VotersReport { automatic: true, ..VotersReport::default() });
+            let newest = ToClient::Status { tag, status };
+            assert_eq!(to_newest(to_version(5, &newest).unwrap()), newest);
+            let old = to_version(4, &newest).map(to_newest);
+            assert_eq!(old.is_some(), disk.is_some(), "version 4 has the disk and not the voters");
+        }
+    }
+
     fn status(disk: Option<&str>) -> ToClient {
         let status = Status {
             site: "a".parse().unwrap(),
@@ -129,6 +160,7 @@ mod tests {
             sessions: 0,
             held: Vec::new(),
             disk: disk.map(str::to_owned),
+            voters: None,
         };
         ToClient::Status { tag: 3, status: Box::new(status) }
     }

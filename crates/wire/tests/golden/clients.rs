@@ -1,6 +1,8 @@
 //! What clients and nodes say to each other.
 
-use meshlock_cluster::node::{Standing, TraceEvent, TraceLine};
+use meshlock_cluster::node::{
+    Standing, TraceEvent, TraceLine, VoterPresence, VoterRequest, VoterState, VotersReport,
+};
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::{Drift, Span, Time};
 use meshlock_wire::clients::{
@@ -39,6 +41,7 @@ fn to_node() -> Vec<(String, ToNode)> {
         ("", ToNode::Watch { tag: 2, pattern: "pool/*".to_owned(), states: true }),
         ("", ToNode::KeepAlive),
         ("", ToNode::StayInTouch),
+        ("", ToNode::ChangeVoters { tag: 2, change: VoterRequest::Promote(site("b")) }),
     ];
     let waits = [Wait::Forever, Wait::Within(Span::from_millis(30_000)), Wait::Try];
     let messages = messages.map(|(more, message)| (format!("{}{more}", label("ToNode", &message)), message));
@@ -65,7 +68,22 @@ fn status() -> Status {
         sessions: 3,
         held: vec![held],
         disk: None,
+        voters: None,
     }
+}
+
+const PRESENCES: [VoterPresence; 3] = [VoterPresence::Up, VoterPresence::Away, VoterPresence::WithoutDisk];
+
+fn voters(presence: VoterPresence) -> Box<VotersReport> {
+    let voter = |name: &str, id| VoterState { site: site(name), id, presence };
+    Box::new(VotersReport {
+        voters: vec![voter("a", 1), voter("c", 300)],
+        outgoing: vec![voter("b", 2)],
+        learners: vec![site("d")],
+        replaced: Some(site("b")),
+        resting: vec![site("e")],
+        automatic: true,
+    })
 }
 
 const LOSSES: [LossKind; 6] = [
@@ -129,6 +147,12 @@ fn to_client() -> Vec<(String, ToClient)> {
     let lost = |why| ToClient::Lost { tag: 1, act_by: at(5), why };
     let refused = |kind| ToClient::Refused { tag: 1, kind, why: "no".to_owned() };
     let margin = Span::from_millis(500);
+    let with_voters = |presence| ToClient::StatusWithVoters {
+        tag: 2,
+        status: Box::new(status()),
+        disk: Some("full".to_owned()),
+        voters: voters(presence),
+    };
     let messages = [
         ("", welcome(None)),
         (" over a network", welcome(Some(contact))),
@@ -152,13 +176,17 @@ fn to_client() -> Vec<(String, ToClient)> {
         ("", ToClient::Leaves { tag: 2, leaves: true }),
         ("", ToClient::Left(2)),
         ("", traced(TraceEvent::Fail)),
+        ("", with_voters(VoterPresence::Up)),
+        ("", ToClient::VotersChanged(2)),
+        ("", ToClient::VotersRefused { tag: 2, why: "no".to_owned(), busy: true }),
     ];
     let messages =
         messages.map(|(more, message)| (format!("{}{more}", label("ToClient", &message)), message));
+    let presences = PRESENCES.map(|presence| (label("VoterPresence", &presence), with_voters(presence)));
     let losses = LOSSES.map(|kind| (label("LossKind", &kind), lost(kind)));
     let refusals = REFUSALS.map(|kind| (label("RefusalKind", &kind), refused(kind)));
     let events = events().map(|event| (label("TraceEvent", &event), traced(event)));
-    messages.into_iter().chain(losses).chain(refusals).chain(events).collect()
+    messages.into_iter().chain(losses).chain(refusals).chain(events).chain(presences).collect()
 }
 
 /// What a client of today makes of a message in this version: version 2 says no reasons, and version 3 knows no outage.
@@ -180,6 +208,10 @@ fn meaning(message: &ToClient, version: u16) -> ToClient {
             status.disk = Some(disk);
             ToClient::Status { tag, status }
         }
+        ToClient::StatusWithVoters { tag, mut status, disk, voters } => {
+            (status.disk, status.voters) = (disk, Some(*voters));
+            ToClient::Status { tag, status }
+        }
         same => same,
     }
 }
@@ -196,6 +228,7 @@ fn every_kind_of_message_of_clients_and_nodes_has_its_bytes() {
     covers::<LossKind>("LossKind", names());
     covers::<RefusalKind>("RefusalKind", names());
     covers::<TraceEvent>("TraceEvent", names());
+    covers::<VoterPresence>("VoterPresence", names());
     let mut samples: Vec<Sample> = Vec::new();
     for (name, message) in &to_node {
         let mut bytes = Vec::new();

@@ -8,8 +8,8 @@ use meshlock_cluster::membership::message::{Ends, RaftKind, RaftMessage};
 use meshlock_cluster::membership::voters::VoterChange;
 use meshlock_cluster::names::Incarnation;
 use meshlock_cluster::node::{
-    Claim, Content, Hearing, LinkPayload, Packet, PeerQuestion, PeerReply, QuestionId, Route, Standing,
-    VoterRefusal, VoterRequest,
+    Absence, Claim, Content, Hearing, LinkPayload, Packet, PeerQuestion, PeerReply, QuestionId, Route,
+    Standing, VoterRefusal, VoterRequest,
 };
 use meshlock_cluster::table::{
     CensusPiece, Holding, Holdings, LockMessage, Machinery, PermitMessage, PermitsOf,
@@ -281,6 +281,7 @@ fn contents() -> Vec<Named> {
         ("", Content::ChangeVoters(VoterRequest::Promote(site("b")))),
         ("", Content::VotersChanged { request: VoterRequest::Promote(site("b")), refused: None }),
         (" of later voters", raft_of_later_voters()),
+        ("", Content::Absent(Absence { silent: vec![2], idle: vec![300] })),
     ];
     let contents = contents.map(|(more, content)| (format!("{}{more}", label("Content", &content)), content));
     let raft = KINDS.map(|kind| (label("Kind", &kind), raft(kind)));
@@ -312,7 +313,8 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
         let known = contents
             .iter()
             .filter(|(_, content)| version >= 3 || !content.is_about_permits() && !content.is_beat())
-            .filter(|(_, content)| version >= 4 || !content.is_about_voters());
+            .filter(|(_, content)| version >= 4 || !content.is_about_voters())
+            .filter(|(_, content)| version >= 5 || !content.is_absence());
         samples.extend(known.map(|(name, content)| {
             let bytes = encode_packet(&packet(content.clone()), version);
             let decode = move |bytes: &[u8]| decode_packet(bytes, version);

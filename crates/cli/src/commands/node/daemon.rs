@@ -114,7 +114,7 @@ async fn until_ready(node: &Node) {
         let sites = node.founding_sites();
         tracing::warn!(
             ?sites,
-            "not yet a member of the cluster: more than half of the voters (the first seven sites) must be reachable"
+            "not yet a member of the cluster: more than half of the voters must be reachable"
         );
         waiting.await;
     }

@@ -1,6 +1,6 @@
 //! Draws the frames of `meshlock top`.
 
-use meshlock_cluster::node::{Age, line};
+use meshlock_cluster::node::{Age, VoterPresence, VotersReport, line};
 use ratatui::backend::TestBackend;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -10,6 +10,7 @@ use ratatui::{Frame, Terminal};
 
 use super::super::queue::holders;
 use super::super::status::who;
+use super::super::voters::Role;
 use super::model::{LockRow, MemberRow, Model, Pane};
 use crate::output::{Printable, counted};
 
@@ -61,13 +62,26 @@ fn title_of(model: &Model) -> String {
         format!(" · {} grants/s", rounded(rates.iter().sum()))
     };
     format!(
-        "{} · view {} · {} · {} in use{rate} · seen by {}",
+        "{} · view {} · {}{} · {} in use{rate} · seen by {}",
         status.cluster,
         status.view.epoch.number(),
         counted(status.view.members.len() as u64, "member"),
+        status.voters.as_ref().map(voters_of).unwrap_or_default(),
         counted(model.locks_in_all(), "lock"),
         status.site
     )
+}
+
+/// Says how many voters are up, and how many more may fail.
+fn voters_of(voters: &VotersReport) -> String {
+    let (up, all) = (voters.up(), voters.voters.len());
+    let spare = match voters.spare() {
+        Some(0) => "none may fail".to_owned(),
+        Some(spare) => format!("{spare} may fail"),
+        None => "TOO FEW".to_owned(),
+    };
+    let change = if voters.is_changing() { ", changing" } else { "" };
+    format!(" · {up} of {all} voters up, {spare}{change}")
 }
 
 fn foot_of(model: &Model) -> Line<'static> {
@@ -90,7 +104,7 @@ fn members_table(members: &[MemberRow]) -> Table<'static> {
         let rate = member.rate.map_or_else(|| "-".to_owned(), rounded);
         let cells = [
             member.site.to_string(),
-            if member.leads { "leads".to_owned() } else { String::new() },
+            if member.leads { "leads" } else { member.role.map(short).unwrap_or_default() }.to_owned(),
             if member.answered { lease } else { "-".to_owned() },
             member.sessions.to_string(),
             rate,
@@ -109,6 +123,16 @@ fn members_table(members: &[MemberRow]) -> Table<'static> {
     ];
     let heads = Row::new(["site", "", "lease", "clients", "grants/s", "standing"]).style(HEAD);
     Table::new(members.iter().map(row), widths).header(heads)
+}
+
+/// Returns what a site has to do with votes, in the width of its column.
+fn short(role: Role) -> &'static str {
+    match role {
+        Role::Voter(VoterPresence::Up) => "votes",
+        Role::Voter(VoterPresence::Away) => "away",
+        Role::Voter(VoterPresence::WithoutDisk) => "disk?",
+        Role::Learner => "joins",
+    }
 }
 
 fn draw_locks(model: &Model, frame: &mut Frame<'_>, area: Rect) {

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::queue;
 use super::target::{self, ANSWER_WITHIN, Target, unexpected};
+use super::voters;
 use crate::output::{self, CommandOutcome, UsageError};
 use crate::settings::duration::HumanDuration;
 use meshlock_client::Connection;
@@ -118,6 +119,7 @@ fn document(model: &Model) -> Value {
     let member = |member: &model::MemberRow| {
         json!({
             "site": member.site, "leader": member.leads, "standing": member.standing,
+            "votes": member.role.map(voters::Role::label),
             "lease_left_ms": member.lease_left.map(|left| left.micros() / 1000),
             "clients": member.sessions, "granted": member.granted, "answered": member.answered,
         })
@@ -131,6 +133,7 @@ fn document(model: &Model) -> Value {
     };
     json!({
         "epoch": model.epoch(),
+        "voters": model.status().and_then(|status| status.voters.as_ref()).map(voters::document),
         "members": model.members().iter().map(member).collect::<Vec<_>>(),
         "locks": model.locks().iter().map(lock).collect::<Vec<_>>(),
         "locks_in_all": model.locks_in_all(),

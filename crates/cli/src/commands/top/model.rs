@@ -11,6 +11,7 @@ use meshlock_wire::clients::Status;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::super::status::{standing, who};
+use super::super::voters::{Role, role};
 use crate::output::Printable;
 
 /// The answers of the node at one time.
@@ -27,6 +28,8 @@ pub(super) struct Sample {
 pub(super) struct MemberRow {
     pub(super) site: SiteName,
     pub(super) leads: bool,
+    /// What it has to do with votes, if the node says so.
+    pub(super) role: Option<Role>,
     pub(super) standing: String,
     pub(super) lease_left: Option<Span>,
     pub(super) sessions: u64,
@@ -128,6 +131,7 @@ impl Model {
             MemberRow {
                 site: site.clone(),
                 leads: sample.status.leader.as_ref() == Some(site),
+                role: role(sample.status.voters.as_ref(), site),
                 standing: if leaving { format!("{stands}, about to leave") } else { stands },
                 lease_left: said.and_then(|said| said.lease_left),
                 sessions: said.map_or(0, |said| said.sessions),

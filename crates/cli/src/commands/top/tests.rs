@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use meshlock_cluster::names::{ClientLabel, Incarnation, LockName, Member, SiteName};
 use meshlock_cluster::node::LockQueue;
-use meshlock_cluster::node::{SiteLocks, Standing};
+use meshlock_cluster::node::{SiteLocks, Standing, VoterState};
 use meshlock_cluster::table::{HolderReport, LockInUse};
 use meshlock_cluster::time::Span;
 use meshlock_cluster::view::View;
@@ -65,6 +65,7 @@ fn sample(granted: u64) -> Sample {
         sessions: 2,
         held: Vec::new(),
         disk: None,
+        voters: None,
     };
     let of_a = vec![used("jobs", Some("backup.sh"), 1, 12), used("alpha", Some("x"), 0, 90)];
     let of_b = vec![used("jobs", None, 2, 0)];
@@ -101,6 +102,22 @@ alpha                       1     0     90.0 s              x of a
 sorted by waiters · Enter queue · / filter · s sort · ? help · q end
 "
     );
+}
+
+#[test]
+fn a_frame_shows_who_votes_and_how_many_more_may_fail() {
+    let (mut model, mut sample) = (Model::default(), sample(100));
+    let voter = |(name, presence)| VoterState { site: site(name), id: 1, presence };
+    let voters = [("a", VoterPresence::Up), ("b", VoterPresence::Up), ("c", VoterPresence::WithoutDisk)];
+    sample.status.voters =
+        Some(VotersReport { voters: voters.map(voter).to_vec(), ..VotersReport::default() });
+    model.take(sample, Instant::now());
+    let text = as_text(&mut model, 100);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].contains(" · 3 members · 2 of 3 voters up, none may fail · "), "{text}");
+    assert!(lines[2].starts_with("a                           votes 4.2 s"), "{text}");
+    assert!(lines[3].starts_with("b                           leads 4.2 s"), "{text}");
+    assert!(lines[4].starts_with("c                           disk? -"), "{text}");
 }
 
 #[test]

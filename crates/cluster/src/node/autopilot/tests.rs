@@ -336,3 +336,44 @@ fn a_learner_that_goes_or_does_not_catch_up_is_dismissed_and_another_leader_goes
     next.run();
     assert_eq!(next.sites(), ["a", "b"]);
 }
+
+#[test]
+fn absent_voters_are_told_when_that_changes_and_again_while_they_are_absent() {
+    let repeat = Span::from_millis(5_000);
+    let tell = |cluster: &mut Cluster| {
+        cluster.step();
+        let (view, timing) = (cluster.view(), cluster.timing());
+        let (voters, registered) = (&cluster.voters, &cluster.registered);
+        let at = Situation { voters, view: &view, registered, now: cluster.now, timing };
+        cluster.pilot.absence_to_tell(at, repeat)
+    };
+    let mut cluster = Cluster::of(&["a", "b", "c"], &["a", "b", "c"]);
+    cluster.auto = false;
+    cluster.pass(FRESH);
+    assert_eq!(tell(&mut cluster), None, "a cluster that is well sends nothing");
+    // The site of c says that it acts as no voter, and b says nothing for a while.
+    cluster.voters.voters[2].disk = Some(Incarnation::new(1));
+    cluster.pass(Span::TICK);
+    let idle = Absence { silent: vec![], idle: vec![3] };
+    assert_eq!(tell(&mut cluster), Some(idle.clone()));
+    assert_eq!(tell(&mut cluster), None, "once");
+    cluster.pass(repeat);
+    assert_eq!(tell(&mut cluster), Some(idle.clone()), "and again");
+    cluster.now = cluster.now + FRESH + Span::TICK;
+    for name in ["a", "c"] {
+        cluster.claim(name, disk(name));
+    }
+    assert_eq!(tell(&mut cluster), Some(Absence { silent: vec![2], idle: vec![3] }));
+    cluster.renew();
+    cluster.voters.voters[2].disk = Some(disk("c"));
+    cluster.renew();
+    assert_eq!(tell(&mut cluster), Some(Absence::default()), "all are there again");
+    cluster.pass(repeat);
+    assert_eq!(tell(&mut cluster), None);
+    // A leader that was just elected has not heard from anybody.
+    cluster.pilot.since = Some(cluster.now);
+    cluster.now = cluster.now + FRESH;
+    cluster.pilot.claims.clear();
+    cluster.pilot.since = Some(cluster.now);
+    assert_eq!(tell(&mut cluster), None);
+}

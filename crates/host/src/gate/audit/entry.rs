@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use meshlock_cluster::access::Verb;
 use meshlock_cluster::names::{LockName, SiteName};
+use meshlock_cluster::node::VoterRequest;
 use serde_json::{Map, Value};
 
 use crate::gate::Caller;
@@ -36,6 +37,10 @@ pub(crate) enum AuditEvent {
     Removed {
         site: Option<SiteName>,
     },
+    /// The voters were changed as requested.
+    ChangedVoters {
+        change: VoterRequest,
+    },
     /// A session ended, and what it held is free.
     Ended {
         /// Its identifier, if it has one.
@@ -54,6 +59,7 @@ impl AuditEvent {
             AuditEvent::Broke { .. } => "broke",
             AuditEvent::SetRules { .. } => "set-rules",
             AuditEvent::Removed { .. } => "removed-site",
+            AuditEvent::ChangedVoters { .. } => "changed-voters",
             AuditEvent::Ended { .. } => "session-ended",
         }
     }
@@ -70,7 +76,8 @@ impl AuditEvent {
             AuditEvent::Granted { .. }
             | AuditEvent::Broke { .. }
             | AuditEvent::SetRules { .. }
-            | AuditEvent::Removed { .. } => true,
+            | AuditEvent::Removed { .. }
+            | AuditEvent::ChangedVoters { .. } => true,
             AuditEvent::Denied { .. }
             | AuditEvent::Unknown
             | AuditEvent::Limited { .. }
@@ -122,6 +129,19 @@ impl AuditEntry {
             AuditEvent::Removed { site } => {
                 put("verb", Verb::Admin.name().into());
                 put("site", site.as_ref().map_or(Value::Null, |site| site.as_str().into()));
+            }
+            AuditEvent::ChangedVoters { change } => {
+                put("verb", Verb::Admin.name().into());
+                let (promoted, demoted) = match change {
+                    VoterRequest::Promote(site) => (Some(site), None),
+                    VoterRequest::Demote(site) => (None, Some(site)),
+                    VoterRequest::Replace { old, new } => (Some(new), Some(old)),
+                };
+                for (key, site) in [("promoted", promoted), ("demoted", demoted)] {
+                    if let Some(site) = site {
+                        put(key, site.as_str().into());
+                    }
+                }
             }
             AuditEvent::Ended { session, why } => {
                 put("session", session.as_deref().map_or(Value::Null, Into::into));

@@ -1,26 +1,23 @@
-//! `meshlock site`: lists the sites, prints the configuration for a new site, and removes a site.
+//! `meshlock site`: lists the sites, prints the configuration for a new site, changes who votes, says whether a site may be stopped, and
+//! removes a site.
 
-use std::io::{self, IsTerminal, Write};
-use std::time::{Duration, Instant};
+mod change;
+mod may_stop;
+mod remove;
+
+use std::io::Write;
 
 use clap::{Args, Subcommand};
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
-use meshlock_wire::clients::{Status, ToClient, ToNode};
+use meshlock_cluster::node::VoterRequest;
+use meshlock_wire::clients::Status;
 use serde_json::json;
 
-use super::target::{self, ANSWER_WITHIN, Target, unexpected};
-use crate::EXIT_NO_NODE;
+use super::target::{self, Target};
+use super::voters::{self, role};
 use crate::output::{self, CommandOutcome, Printable, UsageError};
-
-/// How long a site may take to leave: its clients first release their locks, or its lease ends.
-const LEAVE_WITHIN: Duration = Duration::from_secs(30);
-
-/// How often to check whether the site has left.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// How many sites vote: the first of those with which the cluster started.
-const MAX_VOTERS: usize = 7;
+use crate::settings::duration::HumanDuration;
 
 /// Arguments of `meshlock site`.
 #[derive(Debug, Args)]
@@ -32,7 +29,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum SiteCommand {
-    /// List the members of the cluster
+    /// List the members of the cluster and who votes
     List {
         #[command(flatten)]
         target: Target,
@@ -47,21 +44,83 @@ enum SiteCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Remove a site from the cluster, through any node; the site joins again when it is restarted
+    /// Remove a site from the cluster for good, with its vote, through any node
     #[command(after_help = "\
-A running site is told to leave: it grants no more locks, and its clients keep their locks until they release them or the lease of
-the site ends. A site that has crashed need not be removed: the cluster excludes it when its lease is over, and this command waits
-for that. The first seven sites are voters and stay voters even after they are removed: more than half of the voters must be
-reachable for any change of the membership.")]
+A site that votes is demoted first, in a step after which a majority of the voters is up; where there is none, nothing is done, and the
+message says why. Then a running site is told to leave: it grants no more locks, and its clients keep their locks until they release
+them or the lease of the site ends. A site that has crashed is excluded by the cluster when its lease is over, and this command waits for
+that. A removed site that is restarted joins again, and does not vote until it is promoted.
+To stop a site for a while, stop its process instead (see `meshlock site may-stop`): it keeps its vote.")]
     Remove {
         /// The name of the site
         name: SiteName,
         /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
+        /// Let a site that votes keep its vote, and be counted while it is away
+        #[arg(long)]
+        keep_vote: bool,
         #[command(flatten)]
         target: Target,
     },
+    /// Make a member vote
+    #[command(after_help = CHANGE_HELP)]
+    Promote {
+        /// The name of the site
+        name: SiteName,
+        #[command(flatten)]
+        waiting: Waiting,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Take the vote of a site away; it stays a member, and is not promoted again without being asked
+    #[command(after_help = CHANGE_HELP)]
+    Demote {
+        /// The name of the site
+        name: SiteName,
+        #[command(flatten)]
+        waiting: Waiting,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Give the vote of one site, which may be gone, to a member that does not vote
+    #[command(after_help = CHANGE_HELP)]
+    Replace {
+        /// The voter that goes
+        old: SiteName,
+        /// The member that votes in its place
+        new: SiteName,
+        #[command(flatten)]
+        waiting: Waiting,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Say whether the cluster goes on if a site is stopped now (exit code 0 if it does, 1 if not)
+    #[command(after_help = "\
+The answer is what the asked node knows: a voter that has died within the last seconds may still be counted. Where several sites are to
+be restarted, stop one, start it, and ask again before the next.")]
+    MayStop {
+        /// The name of the site
+        name: SiteName,
+        /// How long to wait until it may be stopped
+        #[arg(long, value_name = "DURATION", default_value = "0s")]
+        wait: HumanDuration,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+const CHANGE_HELP: &str = "\
+The change is made by a majority of the old voters and one of the new ones, while locks go on. It is refused if a majority of the voters
+after it is not up, or while a member runs a version that does not know changes of voters. Exit code 0: done. 1: refused, and nothing was
+changed. 69: the cluster cannot do it now, or has not done it in time; then `meshlock site list` shows whether it is still under way.";
+
+/// How long to wait for a change of voters.
+#[derive(Clone, Copy, Debug, Args)]
+struct Waiting {
+    /// How long to wait until the change is complete, and for another change that is under way
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    wait: HumanDuration,
 }
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
@@ -74,7 +133,20 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
             let status = target::status(&mut target.connect("site add")?)?;
             add(target, &status, name, address, out)
         }
-        SiteCommand::Remove { name, yes, target } => remove(target, name, *yes, out),
+        SiteCommand::Remove { name, yes, keep_vote, target } => {
+            remove::run(target, name, remove::Consent { yes: *yes, keep_vote: *keep_vote }, out)
+        }
+        SiteCommand::Promote { name, waiting, target } => {
+            change::run(target, "site promote", &VoterRequest::Promote(name.clone()), waiting.wait, out)
+        }
+        SiteCommand::Demote { name, waiting, target } => {
+            change::run(target, "site demote", &VoterRequest::Demote(name.clone()), waiting.wait, out)
+        }
+        SiteCommand::Replace { old, new, waiting, target } => {
+            let change = VoterRequest::Replace { old: old.clone(), new: new.clone() };
+            change::run(target, "site replace", &change, waiting.wait, out)
+        }
+        SiteCommand::MayStop { name, wait, target } => may_stop::run(target, name, wait.duration(), out),
     }
 }
 
@@ -86,22 +158,34 @@ fn list(target: &Target, status: &Status, out: &mut dyn Write) -> anyhow::Result
                 "site": member.site,
                 "incarnation": member.incarnation.number(),
                 "address": status.view.address(&member.site),
+                "votes": role(status.voters.as_ref(), &member.site).map(voters::Role::label),
             })
         };
         let sites: Vec<_> = members.iter().map(site).collect();
-        output::json(out, &json!({ "epoch": status.view.epoch.number(), "sites": sites }))?;
+        let voters = status.voters.as_ref().map(voters::document);
+        let epoch = status.view.epoch.number();
+        output::json(out, &json!({ "epoch": epoch, "sites": sites, "voters": voters }))?;
         return Ok(CommandOutcome::Done);
     }
-    let mut table = output::table(&["site", "incarnation", "address"]);
+    let said = |site: &SiteName| role(status.voters.as_ref(), site).map(|role| role.to_string());
+    let mut table = output::table(&["site", "incarnation", "address", ""]);
     for member in members {
         let address = status
             .view
             .address(&member.site)
             .map(|address| Printable(address).to_string())
             .unwrap_or_default();
-        table.add_row([member.site.to_string(), member.incarnation.to_string(), address]);
+        let said = said(&member.site).unwrap_or_default();
+        table.add_row([member.site.to_string(), member.incarnation.to_string(), address, said]);
+    }
+    // A voter that is no member is counted all the same.
+    let counted = status.voters.iter().flat_map(|voters| voters.missing()).map(|voter| &voter.site);
+    for site in counted.filter(|site| status.view.member(site).is_none()) {
+        table.add_row([site.to_string(), String::new(), String::new(), "votes, and is away".to_owned()]);
     }
     writeln!(out, "{table}")?;
+    writeln!(out)?;
+    voters::print(status.voters.as_ref(), out)?;
     Ok(CommandOutcome::Done)
 }
 
@@ -166,104 +250,6 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-fn remove(
-    target: &Target,
-    name: &SiteName,
-    yes: bool,
-    out: &mut dyn Write,
-) -> anyhow::Result<CommandOutcome> {
-    if !yes && !io::stdin().is_terminal() {
-        return Err(UsageError::new(format!(
-            "{name}: there is no terminal to ask on; say --yes to remove it"
-        ))
-        .into());
-    }
-    let mut remote = target.connect("site remove")?;
-    let status = target::status(&mut remote)?;
-    let Some(member) = status.view.member(name).cloned() else {
-        let voter = if is_voter(&status, name) { ", and stays one of those who vote" } else { "" };
-        return Err(UsageError::new(format!(
-            "{name} is not a member of the cluster{voter}; `meshlock site list` lists the members"
-        ))
-        .into());
-    };
-    if !yes && !output::is_confirmed(&format!("Remove {member} from the cluster?"))? {
-        eprintln!("Nothing was done.");
-        return Ok(CommandOutcome::Refuted);
-    }
-    let until = Instant::now() + LEAVE_WITHIN;
-    let mut acknowledged = false;
-    // The order can be lost, and the site can crash: only the view says whether the site has left.
-    loop {
-        let now = target::status(&mut remote)?;
-        if !now.view.contains(&member) {
-            return tell_removed(target, &status, name, acknowledged, out);
-        }
-        if Instant::now() >= until {
-            eprintln!("meshlock: {}", still_there(name, acknowledged));
-            let is_outage = now.lease_left.is_none();
-            return Ok(if is_outage { CommandOutcome::Exit(EXIT_NO_NODE) } else { CommandOutcome::Refuted });
-        }
-        // A site that has confirmed it leaves, whatever happens, and need not be told again.
-        if !acknowledged {
-            let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Remove { tag, site: name.clone() })?;
-            let ToClient::Leaves { leaves, .. } = answer else { return Err(unexpected(&remote, &answer)) };
-            acknowledged = leaves;
-        }
-        // The node sends nothing else to this session: this only waits.
-        remote.receive(Some(LOOK_EVERY))?;
-    }
-}
-
-fn still_there(name: &SiteName, acknowledged: bool) -> String {
-    if acknowledged {
-        let why =
-            "its clients still hold locks (`meshlock status` lists them), or too few voters are reachable";
-        return format!(
-            "{name} is leaving, but has not left yet: {why}; it will leave without another command"
-        );
-    }
-    format!(
-        "{name} has not left: it does not answer, and too few voters are reachable to exclude it; nothing was done, \
-         see whether a majority of the voters runs"
-    )
-}
-
-fn tell_removed(
-    target: &Target,
-    status: &Status,
-    name: &SiteName,
-    acknowledged: bool,
-    out: &mut dyn Write,
-) -> anyhow::Result<CommandOutcome> {
-    let voter = is_voter(status, name);
-    if target.json {
-        output::json(out, &json!({ "site": name, "left": true, "heard": acknowledged, "voter": voter }))?;
-        return Ok(CommandOutcome::Done);
-    }
-    if acknowledged {
-        writeln!(
-            out,
-            "{name} has left. Its node still runs but grants no locks: stop it, or restart it to join again."
-        )?;
-    } else {
-        writeln!(out, "{name} did not answer. Its lease is over, and it is no longer a member.")?;
-    }
-    if voter {
-        let voters = status.sites.len().min(MAX_VOTERS);
-        writeln!(
-            out,
-            "It stays one of the {voters} sites that vote: {} of them must be reachable for any change of the membership.",
-            voters / 2 + 1
-        )?;
-    }
-    Ok(CommandOutcome::Done)
-}
-
-fn is_voter(status: &Status, name: &SiteName) -> bool {
-    status.sites.iter().take(MAX_VOTERS).any(|site| site == name)
-}
-
 #[cfg(test)]
 mod tests {
     use meshlock_cluster::node::Standing;
@@ -293,6 +279,7 @@ mod tests {
             sessions: 0,
             held: Vec::new(),
             disk: None,
+            voters: None,
         };
         let text = configuration(&status, &"new".parse().unwrap(), &"new.example:7401".parse().unwrap());
         file::parse(std::path::Path::new("x"), &text).expect("it is a configuration");

@@ -1,0 +1,163 @@
+//! How commands show who votes: in words, and as JSON.
+
+use std::fmt;
+use std::io::Write;
+
+use meshlock_cluster::names::SiteName;
+use meshlock_cluster::node::{VoterPresence, VoterState, VotersReport};
+use serde_json::{Value, json};
+
+use crate::output::counted;
+
+/// What a site has to do with votes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Voter(VoterPresence),
+    /// It is about to become a voter.
+    Learner,
+}
+
+impl Role {
+    /// Returns the word for machines.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Role::Voter(presence) => presence.label(),
+            Role::Learner => "learner",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::Voter(VoterPresence::Up) => "votes",
+            Role::Voter(VoterPresence::Away) => "votes, and is away",
+            Role::Voter(VoterPresence::WithoutDisk) => "has lost its disk, and cannot vote",
+            Role::Learner => "will vote",
+        })
+    }
+}
+
+/// Returns what the site has to do with votes; `None` if nothing, or if the node is too old to say so.
+pub(crate) fn role(voters: Option<&VotersReport>, site: &SiteName) -> Option<Role> {
+    let voters = voters?;
+    if voters.learners.contains(site) {
+        return Some(Role::Learner);
+    }
+    // A site that has two numbers during a change is what the new one says.
+    let all = voters.voters.iter().rev().chain(voters.outgoing.iter().rev());
+    let mut of_site = all.filter(|voter| voter.site == *site);
+    of_site.next().map(|voter| Role::Voter(voter.presence))
+}
+
+/// Returns how many more failures the cluster survives, as a sentence.
+pub(crate) fn survives(voters: &VotersReport) -> String {
+    match voters.spare() {
+        Some(0) if voters.voters.len() == 1 => {
+            "It is the only voter: no lock is granted while it is down.".to_owned()
+        }
+        Some(0) => "No more failure can be survived: if one of those that are up stops, no lock is granted."
+            .to_owned(),
+        Some(spare) => format!("{} can be survived.", counted(spare as u64, "more failure")),
+        None => {
+            let missing = voters.margin().unsigned_abs();
+            format!("Too few voters are up: no lock is granted until {missing} more of them run.")
+        }
+    }
+}
+
+/// Prints who votes, how many more failures can be survived, and what is under way.
+pub(crate) fn print(voters: Option<&VotersReport>, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Some(voters) = voters else {
+        writeln!(out, "The node runs an older version, which does not say who votes.")?;
+        return Ok(());
+    };
+    let names =
+        |voters: &[VoterState]| voters.iter().map(|voter| voter.site.as_str()).collect::<Vec<_>>().join(", ");
+    let count = counted(voters.voters.len() as u64, "voter");
+    write!(out, "{count} ({}), and {} must be up.", names(&voters.voters), voters.quorum())?;
+    for voter in voters.missing() {
+        write!(out, " {} {}.", voter.site, voter.presence)?;
+    }
+    writeln!(out, " {}", survives(voters))?;
+    if let Some(change) = voters.change() {
+        writeln!(out, "A change is under way: {change}.")?;
+    }
+    Ok(())
+}
+
+/// Returns who votes as JSON.
+pub(crate) fn document(voters: &VotersReport) -> Value {
+    let voter = |voter: &VoterState| json!({ "site": voter.site, "number": voter.id, "state": voter.presence.label() });
+    let missing: Vec<&SiteName> = voters.missing().iter().map(|voter| &voter.site).collect();
+    json!({
+        "voters": voters.voters.iter().map(voter).collect::<Vec<_>>(),
+        "quorum": voters.quorum(),
+        "up": voters.up(),
+        "missing": missing,
+        "failures_survived": voters.spare(),
+        "automatic": voters.automatic,
+        "change": voters.change(),
+        "outgoing": voters.outgoing.iter().map(voter).collect::<Vec<_>>(),
+        "learners": voters.learners,
+        "resting": voters.resting,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(presences: &[VoterPresence]) -> VotersReport {
+        let voter = |(at, presence): (usize, &VoterPresence)| VoterState {
+            site: format!("s{at}").parse().unwrap(),
+            id: at as u64,
+            presence: *presence,
+        };
+        VotersReport { voters: presences.iter().enumerate().map(voter).collect(), ..VotersReport::default() }
+    }
+
+    fn printed(voters: &VotersReport) -> String {
+        let mut text = Vec::new();
+        print(Some(voters), &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn it_is_said_who_is_missing_and_how_many_more_may_fail() {
+        use VoterPresence::{Away, Up, WithoutDisk};
+        for (presences, text) in [
+            (
+                &[Up][..],
+                "1 voter (s0), and 1 must be up. It is the only voter: no lock is granted while it is down.\n",
+            ),
+            (&[Up, Up, Up], "3 voters (s0, s1, s2), and 2 must be up. 1 more failure can be survived.\n"),
+            (
+                &[Up, WithoutDisk, Up],
+                "3 voters (s0, s1, s2), and 2 must be up. s1 is up, but has lost the disk with which it voted. No more failure can be \
+                 survived: if one of those that are up stops, no lock is granted.\n",
+            ),
+            (
+                &[Up, Away, Away],
+                "3 voters (s0, s1, s2), and 2 must be up. s1 is away. s2 is away. Too few voters are up: no lock is granted until 1 more \
+                 of them run.\n",
+            ),
+        ] {
+            assert_eq!(printed(&report(presences)), text);
+        }
+    }
+
+    #[test]
+    fn a_change_that_is_under_way_is_shown() {
+        let mut voters = report(&[VoterPresence::Up; 3]);
+        voters.learners = vec!["d".parse().unwrap()];
+        voters.replaced = Some("s2".parse().unwrap());
+        let text = printed(&voters);
+        assert!(
+            text.ends_with("A change is under way: d will vote in the place of s2, and receives the log.\n"),
+            "{text}"
+        );
+        assert_eq!(role(Some(&voters), &"d".parse().unwrap()), Some(Role::Learner));
+        assert_eq!(document(&voters)["failures_survived"], 1);
+    }
+}

@@ -1,0 +1,412 @@
+//! Who votes changes while clients are served: the runbooks of docs/operating.md as they are written, and what is said before a site stops.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use meshlock_client::{Connection, Keeping, NodeEndpoint};
+use meshlock_cluster::table::Wait;
+use meshlock_testing::{BoundedChild, Lines, WITHIN, eventually, eventually_some};
+use meshlock_wire::clients::{ToClient, ToNode};
+use rustix::process::Signal;
+
+use super::site::{Files, Process, fails, json, meshlock, output, says};
+
+/// Only operators change the voters: what the runbooks do is not done by anybody else.
+const FIXED: &str = "voters = 'fixed'\n";
+
+/// Writes the configuration of a site that joins, as `meshlock site add` describes it.
+fn write_joiner(files: &Files, name: &str) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let first = fs::read_to_string(files.home().join("a.toml")).unwrap();
+    let sites = first.lines().find(|line| line.starts_with("sites = ")).unwrap();
+    let text = format!(
+        "site = '{name}'\nlisten = '{address}'\nadvertise = '{address}'\ndata = 'data-{name}'\nsocket = '{name}.sock'\n\
+         tls = 'off'\n{sites}\n{FIXED}"
+    );
+    fs::write(files.home().join(format!("{name}.toml")), text).unwrap();
+}
+
+/// What the clients of all sites have seen.
+#[derive(Default)]
+struct Seen {
+    /// The fence of the last holder. Only a holder writes it.
+    last_fence: Mutex<i64>,
+    /// How often each site's client had the lock.
+    entries: Mutex<BTreeMap<String, u64>>,
+    /// What must not happen.
+    faults: Mutex<Vec<String>>,
+    is_over: AtomicBool,
+}
+
+/// Clients that take and release one lock, one at every site, again and again.
+struct Load {
+    seen: Arc<Seen>,
+    clients: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(files: &Files, sites: &[&str]) -> Self {
+        let seen = Arc::new(Seen::default());
+        let client = |site: &&str| {
+            let (seen, name) = (seen.clone(), (*site).to_owned());
+            let endpoint = NodeEndpoint::Socket(files.home().join(format!("{name}.sock")));
+            std::thread::spawn(move || {
+                let is_over = || seen.is_over.load(Ordering::Relaxed);
+                let label = "load".parse().unwrap();
+                let connect = || Connection::connect(&endpoint, &label, &Keeping::Thread).ok();
+                while !is_over() {
+                    // Its site may be stopped: then it tries until the site is back.
+                    let connected = eventually_some(&format!("{name} serves"), || {
+                        if is_over() { Some(None) } else { connect().map(Some) }
+                    });
+                    connected.and_then(|connection| serve(&seen, &name, connection));
+                }
+            })
+        };
+        let clients = sites.iter().map(client).collect();
+        Load { seen, clients }
+    }
+
+    /// Waits until every one of these sites' clients has had the lock again.
+    fn goes_on(&self, sites: &[&str]) {
+        let before = self.seen.entries.lock().unwrap().clone();
+        let count = |entries: &BTreeMap<String, u64>, site: &str| entries.get(site).copied().unwrap_or(0);
+        eventually("the clients of all sites have the lock again", || {
+            let now = self.seen.entries.lock().unwrap();
+            sites.iter().all(|site| count(&now, site) > count(&before, site) + 1)
+        });
+    }
+
+    /// Ends the clients, and asserts that nothing went wrong.
+    fn end(mut self) {
+        self.seen.is_over.store(true, Ordering::Relaxed);
+        for client in self.clients.drain(..) {
+            client.join().unwrap();
+        }
+        assert_eq!(*self.seen.faults.lock().unwrap(), Vec::<String>::new());
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.seen.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Takes and releases the lock over one connection, until it ends, the site leaves, or the test is over.
+fn serve(seen: &Seen, name: &str, mut connection: Connection) -> Option<()> {
+    while !seen.is_over.load(Ordering::Relaxed) {
+        let tag = connection.tag();
+        let (lock, wait) = ("jobs".parse().unwrap(), Wait::Forever);
+        connection.send(&ToNode::Acquire { tag, lock, wait, permits: None }).ok()?;
+        let fence = loop {
+            match connection.receive(Some(WITHIN)).ok()?? {
+                ToClient::Granted { tag: of, fence, .. } if of == tag => break fence,
+                ToClient::Extended { .. } => {}
+                // Its site leaves, and it has nothing.
+                _ => return Some(()),
+            }
+        };
+        {
+            let mut last = seen.last_fence.lock().unwrap();
+            if fence <= *last {
+                seen.faults.lock().unwrap().push(format!("{name}: fence {fence} after {last}"));
+            }
+            *last = fence;
+        }
+        *seen.entries.lock().unwrap().entry(name.to_owned()).or_default() += 1;
+        connection.send(&ToNode::Release(tag)).ok()?;
+        loop {
+            match connection.receive(Some(WITHIN)).ok()?? {
+                ToClient::Released(of) if of == tag => break,
+                ToClient::Extended { .. } => {}
+                ToClient::Lost { why, .. } => {
+                    seen.faults.lock().unwrap().push(format!("{name}: the lock is lost: {why:?}"));
+                }
+                _ => {}
+            }
+        }
+    }
+    Some(())
+}
+
+/// Starts a command that holds a lock of its own at a site for the whole test. Returns its fence, too.
+fn hold(files: &Files, site: &str) -> (Process, String) {
+    let mut command = meshlock(files.home());
+    command.args(["run", "held", "--socket", &files.path(&format!("{site}.sock")), "--"]);
+    command.args(["sh", "-c", "echo $MESHLOCK_FENCE; exec sleep 1000"]);
+    let holder = Process::start(command, files.home().join("held.log"));
+    let fence = holder.line();
+    (holder, fence)
+}
+
+/// Asserts that the lock is still held by whoever held it first.
+fn is_still_held(files: &Files, site: &str, fence: &str) {
+    let queue = json(files.home(), &["queue", "held", "--socket", &files.path(&format!("{site}.sock"))]);
+    let holders = queue["holders"].as_array().unwrap();
+    assert!(holders.len() == 1 && holders[0]["fence"].to_string().contains(fence), "{fence}: {queue}");
+}
+
+/// Returns the commands of a section of the document, one text for each block.
+fn commands_of(heading: &str) -> Vec<String> {
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating.md");
+    let document = fs::read_to_string(document).unwrap();
+    let section = document.split_once(&format!("\n{heading}\n")).expect("the section is there").1;
+    let section = section.split("\n## ").next().unwrap().split("\n### ").next().unwrap();
+    let blocks = section.split("```sh\n").skip(1);
+    blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect()
+}
+
+/// The commands that the runbooks leave to the operator: the test does them.
+const PRELUDE: &str = "set -eu
+start() { echo \"!start $1\"; read -r done; }
+stop() { echo \"!stop $1\"; read -r done; }
+";
+
+/// The sites that run.
+type Sites = BTreeMap<String, Process>;
+
+fn start(files: &Files, names: &[&str]) -> Sites {
+    names.iter().map(|name| (*name).to_owned()).zip(files.start_all(names)).collect()
+}
+
+/// A shell that runs a runbook. Dropping this kills it.
+struct Shell(Child);
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Runs the commands of a runbook, with `a` as the node that they ask, and starts and stops sites for them. Returns what they print.
+fn run(files: &Files, sites: &mut Sites, text: &str) -> String {
+    let mut command = Command::new("sh");
+    for (variable, value) in meshlock(files.home()).get_envs() {
+        match value {
+            Some(value) => command.env(variable, value),
+            None => command.env_remove(variable),
+        };
+    }
+    let bin = Path::new(env!("CARGO_BIN_EXE_meshlock")).parent().unwrap().display().to_string();
+    let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
+    let errors = files.home().join("runbook.log");
+    command.arg("-c").arg(format!("{PRELUDE}{text}")).current_dir(files.home());
+    command.env("PATH", path).env("MESHLOCK_SOCKET", files.path("a.sock")).env("SITES", "a b c");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(fs::File::create(&errors).unwrap());
+    let mut shell = Shell(command.spawn().unwrap());
+    let mut answers = shell.0.stdin.take().unwrap();
+    let (lines, mut said) = (Lines::of(shell.0.stdout.take().unwrap()), String::new());
+    while let Some(line) = lines.next("the runbook goes on") {
+        if let Some(name) = line.strip_prefix("!start ") {
+            let site = files.start(name);
+            site.until_line(&format!("{name} is ready"));
+            sites.insert(name.to_owned(), site);
+        } else if let Some(name) = line.strip_prefix("!stop ") {
+            let mut site = sites.remove(name).unwrap();
+            site.signal(Signal::TERM);
+            assert!(site.end().success(), "{}", site.log());
+        } else {
+            said += &format!("{line}\n");
+            continue;
+        }
+        writeln!(answers).unwrap();
+    }
+    let error = fs::read_to_string(errors).unwrap();
+    assert!(shell.0.wait_in_time().success(), "{text}: {said}{error}");
+    said
+}
+
+/// Returns the names of the voters, and how many more failures can be survived, as the site says.
+fn voters(files: &Files, site: &str) -> (Vec<String>, Option<u64>) {
+    let list = json(files.home(), &["site", "list", "--socket", &files.path(&format!("{site}.sock"))]);
+    let names = list["voters"]["voters"].as_array().unwrap();
+    let names = names.iter().map(|voter| voter["site"].as_str().unwrap().to_owned()).collect();
+    (names, list["voters"]["failures_survived"].as_u64())
+}
+
+fn until_survives(files: &Files, site: &str, failures: u64) {
+    eventually(&format!("{site} says that {failures} can be survived"), || {
+        voters(files, site).1 == Some(failures)
+    });
+}
+
+#[test]
+fn a_burned_machine_is_replaced_by_the_commands_of_the_document_and_another_one_can_be_stopped() {
+    let files = Files::new(3, false, FIXED);
+    let mut sites = start(&files, &["a", "b", "c"]);
+    write_joiner(&files, "d");
+    until_survives(&files, "a", 1);
+    let (mut holder, fence) = hold(&files, "a");
+    let load = Load::start(&files, &["a", "b"]);
+    load.goes_on(&["a", "b"]);
+    let mut burned = sites.remove("c").unwrap();
+    burned.signal(Signal::KILL);
+    burned.end();
+    fs::remove_dir_all(files.home().join("data-c")).unwrap();
+    until_survives(&files, "a", 0);
+    let error = fails_or_says(&files, &["site", "may-stop", "b", "--socket", &files.path("a.sock")]);
+    assert!(
+        error.0 == Some(1) && error.1.contains("If b stops, the cluster stops: 1 of 3 voters"),
+        "{error:?}"
+    );
+
+    let steps = commands_of("### Replacing a machine that is gone");
+    assert_eq!(steps.len(), 2, "{steps:?}");
+    let said = run(&files, &mut sites, &steps[0]);
+    assert!(said.contains("d votes in the place of c."), "{said}");
+    assert_eq!(voters(&files, "a"), (["a", "b", "d"].map(str::to_owned).to_vec(), Some(1)));
+    load.goes_on(&["a", "b"]);
+    run(&files, &mut sites, &steps[1]);
+    load.goes_on(&["a", "b"]);
+    is_still_held(&files, "a", &fence);
+    until_survives(&files, "a", 1);
+
+    // The burned site comes back with an empty disk, and does not vote.
+    let c = files.start("c");
+    c.until_line("c is ready");
+    assert_eq!(voters(&files, "c").0, ["a", "b", "d"]);
+    load.end();
+    holder.signal(Signal::TERM);
+    assert!(!holder.end().success() && !holder.log().contains("lost"), "{}", holder.log());
+}
+
+/// Runs a command that may fail. Returns its exit code and what it says on standard output.
+fn fails_or_says(files: &Files, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = output(files.home(), arguments);
+    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn one_site_becomes_three_by_the_commands_of_the_document() {
+    let files = Files::new(1, false, FIXED);
+    let mut sites = start(&files, &["a"]);
+    for name in ["b", "c"] {
+        write_joiner(&files, name);
+    }
+    assert_eq!(voters(&files, "a"), (vec!["a".to_owned()], Some(0)));
+    let (_holder, fence) = hold(&files, "a");
+    let load = Load::start(&files, &["a"]);
+    let steps = commands_of("### Growing from one site to three");
+    assert_eq!(steps.len(), 1, "{steps:?}");
+    let said = run(&files, &mut sites, &steps[0]);
+    assert!(said.contains("b votes.") && said.contains("c votes."), "{said}");
+    assert!(said.contains("3 voters (a, b, c), and 2 must be up. 1 more failure can be survived."), "{said}");
+    load.goes_on(&["a"]);
+    is_still_held(&files, "b", &fence);
+    load.end();
+}
+
+#[test]
+fn all_sites_are_restarted_by_the_commands_of_the_document_and_nobody_loses_a_lock() {
+    let files = Files::new(3, false, FIXED);
+    let mut sites = start(&files, &["a", "b", "c"]);
+    until_survives(&files, "a", 1);
+    let load = Load::start(&files, &["a", "b", "c"]);
+    load.goes_on(&["a", "b", "c"]);
+    let steps = commands_of("### Restarting all sites one after the other");
+    assert_eq!(steps.len(), 1, "{steps:?}");
+    let said = run(&files, &mut sites, &steps[0]);
+    assert_eq!(
+        said.matches(" may be stopped. Until it is back, no other voter may fail").count(),
+        3,
+        "{said}"
+    );
+    load.goes_on(&["a", "b", "c"]);
+    load.end();
+    for site in sites.values() {
+        assert!(!site.log().contains("and with it the cluster"), "{}", site.log());
+    }
+}
+
+#[test]
+fn a_site_is_removed_for_good_by_the_commands_of_the_document() {
+    let files = Files::new(3, false, FIXED);
+    let mut sites = start(&files, &["a", "b", "c"]);
+    write_joiner(&files, "d");
+    sites.extend(start(&files, &["d"]));
+    until_survives(&files, "a", 1);
+    let (_holder, fence) = hold(&files, "a");
+    let load = Load::start(&files, &["a", "b"]);
+    let steps = commands_of("### Removing a site for good");
+    assert_eq!(steps.len(), 1, "{steps:?}");
+    let said = run(&files, &mut sites, &steps[0]);
+    assert!(said.contains("d votes in the place of c.") && said.contains("c has left."), "{said}");
+    let members = json(files.home(), &["site", "list", "--socket", &files.path("b.sock")]);
+    assert_eq!(members["sites"].as_array().unwrap().len(), 3, "{members}");
+    assert_eq!(voters(&files, "b"), (["a", "b", "d"].map(str::to_owned).to_vec(), Some(1)));
+    load.goes_on(&["a", "b"]);
+    is_still_held(&files, "b", &fence);
+    load.end();
+    // One that votes loses its vote with its place, and the command says what is left.
+    let said = says(files.home(), &["site", "remove", "d", "--yes", "--socket", &files.path("a.sock")]);
+    assert!(said.starts_with("d has left.") && said.contains("2 voters (a, b), and 2 must be up."), "{said}");
+    let error = fails(files.home(), 64, &["site", "remove", "d", "--yes", "--socket", &files.path("a.sock")]);
+    assert!(error.contains("d is not a member of the cluster; `meshlock site list`"), "{error}");
+}
+
+#[test]
+fn a_voter_that_came_back_without_its_disk_is_not_counted_and_a_stop_that_ends_the_cluster_is_told_before_and_after()
+ {
+    let files = Files::new(3, false, &format!("{FIXED}api = '127.0.0.1:0'\n"));
+    let mut sites = files.start_all(&["a", "b", "c"]);
+    let (home, a) = (files.home(), files.path("a.sock"));
+    until_survives(&files, "a", 1);
+    let refused = |code, arguments: &[&str], why: &str| {
+        let error = fails(home, code, &[arguments, &["--socket", &a]].concat());
+        assert!(error.contains(why), "{arguments:?}: {error}");
+    };
+    refused(1, &["site", "promote", "d"], "d is not a member of the cluster; start it");
+    assert!(
+        says(home, &["site", "promote", "b", "--socket", &a]).starts_with("b votes.\n"),
+        "it is so already"
+    );
+    refused(1, &["site", "replace", "a", "b"], "b votes already");
+    refused(1, &["site", "demote", "d"], "d does not vote");
+    refused(64, &["site", "may-stop", "z"], "z is neither a member of the cluster nor a voter");
+
+    sites[2].signal(Signal::KILL);
+    sites[2].end();
+    fs::remove_dir_all(home.join("data-c")).unwrap();
+    sites[2] = files.start("c");
+    sites[2].until_line("c is ready");
+    for site in ["a", "b", "c"] {
+        until_survives(&files, site, 0);
+    }
+    let status = says(home, &["status", "--socket", &files.path("b.sock")]);
+    assert!(
+        status.contains("c is up, but has lost the disk with which it voted. No more failure"),
+        "{status}"
+    );
+    refused(1, &["site", "demote", "b"], "too few of the voters would be up");
+    refused(1, &["site", "remove", "b", "--yes"], "b was not removed, because its vote cannot be taken away");
+    let (code, said) = fails_or_says(&files, &["site", "may-stop", "b", "--json", "--socket", &a]);
+    assert!(code == Some(1) && said.contains("\"may_stop\": false"), "{said}");
+    assert_eq!(fails_or_says(&files, &["site", "may-stop", "c", "--socket", &a]).0, Some(0));
+    // It gets a vote again, under another number, when it is promoted.
+    says(home, &["site", "promote", "c", "--socket", &a]);
+    until_survives(&files, "b", 1);
+    let audited = sites[0].log();
+    assert!(audited.contains("changed-voters") && audited.contains("promoted"), "{audited}");
+
+    sites[2].signal(Signal::KILL);
+    sites[2].end();
+    until_survives(&files, "b", 0);
+    sites[1].signal(Signal::TERM);
+    sites[1].end();
+    let log = sites[1].log();
+    assert!(log.contains("WARN") && log.contains("this site stops, and with it the cluster"), "{log}");
+    eventually("nothing can be survived", || voters(&files, "a").1.is_none());
+    assert_eq!(fails_or_says(&files, &["site", "may-stop", "a", "--socket", &a]).0, Some(69));
+    let error = fails(home, 69, &["site", "promote", "c", "--socket", &a]);
+    assert!(error.contains("nothing was done"), "{error}");
+}
