@@ -11,7 +11,7 @@ use super::world::World;
 use meshlock_cluster::links::Frame;
 use meshlock_cluster::membership::message::RaftKind;
 use meshlock_cluster::node::{Abilities, Content, Input, LinkPayload, Packet, Route};
-use meshlock_wire::sites::{CARRIES_FOR_OTHERS, CHANGES_VOTERS, VERSIONS};
+use meshlock_wire::sites::{CARRIES_FOR_OTHERS, CHANGES_VOTERS, KNOWS_FENCE_FLOORS, VERSIONS};
 
 impl World {
     /// Sends a packet of a node, encoded as bytes.
@@ -137,6 +137,7 @@ impl World {
             let abilities = Abilities {
                 carries: version >= CARRIES_FOR_OTHERS,
                 changes_voters: version >= CHANGES_VOTERS,
+                knows_floors: version >= KNOWS_FENCE_FLOORS,
             };
             self.drive(at, Input::Connected { site: self.names[other].clone(), abilities })?;
         }

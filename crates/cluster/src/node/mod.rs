@@ -101,6 +101,8 @@ pub struct Node {
     voter_id: Option<u64>,
     /// Sites whose program does not know changes of voters.
     old_programs: BTreeSet<SiteName>,
+    /// Sites whose program does not know that a first view can have another epoch than 1.
+    without_floors: BTreeSet<SiteName>,
     registration: VoterRegistration,
     first_rules: Rules,
     now: Time,

@@ -58,6 +58,7 @@ impl Node {
             founding: first,
             voter_id: disk.voter_id,
             old_programs: BTreeSet::new(),
+            without_floors: BTreeSet::new(),
             registration,
             now,
             may_send: false,

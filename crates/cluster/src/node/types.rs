@@ -17,11 +17,13 @@ pub struct Abilities {
     pub carries: bool,
     /// Changes of voters.
     pub changes_voters: bool,
+    /// First views with another epoch than 1.
+    pub knows_floors: bool,
 }
 
 impl Abilities {
     /// The abilities of this program.
-    pub const ALL: Abilities = Abilities { carries: true, changes_voters: true };
+    pub const ALL: Abilities = Abilities { carries: true, changes_voters: true, knows_floors: true };
 }
 
 /// An input of a node.

@@ -87,6 +87,11 @@ impl Node {
         } else {
             self.old_programs.insert(site.clone());
         }
+        if abilities.knows_floors {
+            self.without_floors.remove(site);
+        } else {
+            self.without_floors.insert(site.clone());
+        }
     }
 
     /// Reacts to a message that only a voter may send, from a site that does not vote as far as this one knows. It is not believed; but the

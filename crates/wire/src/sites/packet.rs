@@ -1,11 +1,11 @@
 //! Encoding of a packet between sites.
 //!
-//! There are four versions. In version 2 the number of the [cause](meshlock_cluster::cause) for which a lock's message was sent may
+//! There are five versions. In version 2 the number of the [cause](meshlock_cluster::cause) for which a lock's message was sent may
 //! follow that message; in version 1 nothing follows. In version 3 the number of permits of each holding follows a piece of a census,
 //! there are messages about permits and beats, and a packet may be carried by a third site: then [`CARRIED_TO`] or [`CARRIED_FROM`]
 //! and a site's name stand before the content, where the number of its kind is otherwise. In version 4 the voters between which a message
 //! of a voter goes, and who votes by the state in it, follow that message if they are not the first voters; and there are messages
-//! about changes of voters. A reader of one version also reads those
+//! about changes of voters. Version 5 says that a program knows [fence floors](meshlock_cluster::fence_floor). A reader of one version also reads those
 //! before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
 //! than the rule's as if they were too many ([`Holdings::for_older`](meshlock_cluster::table::Holdings::for_older)).
 
@@ -19,7 +19,7 @@ use meshlock_cluster::node::{Content, Packet, Route};
 use meshlock_protocol::{Epoch, FenceClock};
 
 /// The lowest and the highest version of the format between sites that this program speaks.
-pub const VERSIONS: (u16, u16) = (1, 4);
+pub const VERSIONS: (u16, u16) = (1, 5);
 
 /// The first version that carries causes.
 const CARRIES_CAUSES: u16 = 2;
@@ -32,6 +32,9 @@ pub const CARRIES_FOR_OTHERS: u16 = 3;
 
 /// The first version that has changes of voters.
 pub const CHANGES_VOTERS: u16 = 4;
+
+/// The first version whose programs know that the first view of a cluster can have another epoch than 1.
+pub const KNOWS_FENCE_FLOORS: u16 = 5;
 
 /// Stands before the name of the site to which a packet is to be carried. No kind of content has this number.
 const CARRIED_TO: u8 = 16;
