@@ -146,7 +146,7 @@ fn health(own: &Own, why: Option<String>) -> Response {
     let good = why.is_none();
     let code = if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let why = why.unwrap_or_default();
-    let disk = own.sessions.front().disk_failure().unwrap_or_default();
+    let disk = own.sessions.front().disk_complaint().unwrap_or_default();
     json(code, &serde_json::json!({ "site": own.sessions.site(), "ok": good, "why": why, "disk": disk }))
 }
 
