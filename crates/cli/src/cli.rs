@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::run::keeper;
 use crate::commands::{
-    algorithms, break_lock, ca, check, compare, complete, demo, dst, errata, lab, node, queue, quorum,
-    reproduce, rules, run, sim, site, status, token, top, trace, up,
+    algorithms, backup, break_lock, ca, check, compare, complete, demo, dst, errata, lab, node, queue,
+    quorum, recover, reproduce, restore, rules, run, sim, site, status, token, top, trace, up,
 };
 use crate::embedded;
 
@@ -82,6 +82,12 @@ pub(crate) enum Command {
     Rules(rules::Arguments),
     /// List the sites, prepare the configuration of a new site, or remove a site
     Site(site::Arguments),
+    /// Write the rules, voters, addresses and fence floor of a cluster to a file
+    Backup(backup::Arguments),
+    /// Give a running cluster the rules of a backup
+    Restore(restore::Arguments),
+    /// Make a stopped site the first of a new cluster, when most voters are gone for good
+    Recover(recover::Arguments),
     /// Create the cluster's certificate authority, and certificates for its sites and clients
     Ca(ca::Arguments),
     /// Create tokens for clients that have no certificate

@@ -72,6 +72,7 @@ impl World {
             | Note::DiskIsOld { .. }
             | Note::FirstStartWaits { .. }
             | Note::EpochsExhausted
+            | Note::NoFenceFloor { .. }
             | Note::NameUsedTwice { .. }
             | Note::NameTaken { .. }
             | Note::Misbehaved { .. }

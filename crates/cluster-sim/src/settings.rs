@@ -1,6 +1,7 @@
 //! What a seed determines: the cluster, its rules, its clients and its faults.
 
 use fastrand::Rng;
+use meshlock_protocol::Epoch;
 use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::Permits;
 
@@ -67,6 +68,8 @@ pub(crate) struct SeedSettings {
     pub(crate) voting: Voting,
     /// Limits of links; in half of the runs so small that they are reached.
     pub(crate) link_limits: LinkLimits,
+    /// With which epoch each site would begin the cluster, as their calendars give it; `None` in half of the runs.
+    pub(crate) first_epoch: Option<u32>,
 }
 
 impl SeedSettings {
@@ -118,6 +121,7 @@ impl SeedSettings {
             environment: Environment::default(),
             voting: Voting::Fixed,
             link_limits: link_limits(seed),
+            first_epoch: first_epoch(seed),
         };
         settings.faults = faults::draw(&mut draw, &settings);
         // With two voters or fewer nobody could decide; where a voter has lost its disk there may be two left.
@@ -217,6 +221,12 @@ impl SeedSettings {
         config.max_log_entries = self.max_log_entries;
         config.max_past = self.max_past;
         config.voting = self.voting;
+        // Calendars differ, so that two leaders may each propose a first view with an epoch of its own. Sites that speak an older version
+        // make the leader do without.
+        let skew = u32::try_from((machine as u64 + start) % 3).unwrap_or(0);
+        if let Some(first) = self.first_epoch.filter(|_| !self.environment.is_mixed()) {
+            config.first_epoch = Epoch::new(first + skew).expect("a small number");
+        }
         config.start_stamp = self.calendar.stamp(start);
         config.table_config.local_turns = 2;
         config.table_config.message_delay = Span::from_micros(self.trip().max(1));
@@ -245,6 +255,12 @@ fn link_limits(seed: u64) -> LinkLimits {
         early_bytes: draw.usize(..8) * 256,
         ..LinkLimits::default()
     }
+}
+
+/// Draws the epoch with which a cluster begins, from numbers of their own.
+fn first_epoch(seed: u64) -> Option<u32> {
+    let mut draw = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0xf1_0045);
+    draw.bool().then(|| draw.u32(1..=1 << 22))
 }
 
 /// Draws lasting cuts: one site is cut off from some others, both ways or one way.

@@ -11,7 +11,7 @@ use super::world::World;
 use meshlock_cluster::links::Frame;
 use meshlock_cluster::membership::message::RaftKind;
 use meshlock_cluster::node::{Abilities, Content, Input, LinkPayload, Packet, Route};
-use meshlock_wire::sites::{CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, VERSIONS};
+use meshlock_wire::sites::{CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, KNOWS_FENCE_FLOORS, VERSIONS};
 
 impl World {
     /// Sends a packet of a node, encoded as bytes.
@@ -139,6 +139,7 @@ impl World {
                 carries: version >= CARRIES_FOR_OTHERS,
                 changes_voters: version >= CHANGES_VOTERS,
                 counts_voters: version >= COUNTS_VOTERS,
+                knows_floors: version >= KNOWS_FENCE_FLOORS,
             };
             self.drive(at, Input::Connected { site: self.names[other].clone(), abilities })?;
         }

@@ -49,7 +49,8 @@ pub enum FoundingError {
     /// The list of voters was changed.
     #[error(
         "this cluster was founded by the voters [{}], but the configuration begins its list of sites with [{}]{}; the first \
-         {MAX_VOTERS} of that list never change: put them back, or give every site an empty disk to found another cluster",
+         {MAX_VOTERS} of that list never change: put them back, or give this site an empty disk if the cluster was recovered at another site, or every site one to \
+         found another cluster",
         list(disk),
         list(config),
         differences(disk, config)
@@ -80,6 +81,11 @@ impl Founding {
     /// vote.
     pub fn new(cluster: ClusterName, sites: &[SiteName]) -> Self {
         Founding { cluster, voters: sites.iter().take(MAX_VOTERS).cloned().collect() }
+    }
+
+    /// Returns the name of the cluster.
+    pub fn cluster(&self) -> &ClusterName {
+        &self.cluster
     }
 
     /// Returns the short hash that packets carry.

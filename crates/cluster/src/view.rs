@@ -11,7 +11,7 @@ use crate::names::{Incarnation, LockName, Member, SiteName};
 use crate::rules::RulesText;
 
 /// The members of the cluster and its rules. Views are agreed on through the log; each has an epoch of its own, one
-/// more than the last.
+/// more than the last. The first one has the epoch with which its cluster [begins](crate::fence_floor).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct View {
     /// 0 is the epoch of the view before the first one, which has no members.

@@ -31,7 +31,9 @@ use meshlock_cluster::node::{Abilities, ClientAnswer, ClientCall, Config, Config
 use meshlock_cluster::table::{Request, Session};
 use meshlock_cluster::time::Time;
 use meshlock_system::{now, stamp};
-use meshlock_wire::sites::{CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, Introduction, Versions};
+use meshlock_wire::sites::{
+    CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, Introduction, KNOWS_FENCE_FLOORS, Versions,
+};
 
 /// Everything that a node needs to run.
 #[derive(Debug)]
@@ -157,6 +159,7 @@ impl Engine {
                  the other costs the cluster its voters; give it a data directory"
             );
         }
+        let slow_write = config.tick.times(config.pace.election as u64);
         let checked = config.check()?;
         let listening = listen.as_ref().map(TcpListener::local_addr).transpose()?;
         listen.as_ref().map(|listener| listener.set_nonblocking(true)).transpose()?;
@@ -188,8 +191,10 @@ impl Engine {
             let done = move |token| host.step(|_| Input::Persisted(token));
             let watched = shared.clone();
             let write = move |writes: &[DiskWrite]| {
+                let health = &watched.published.disk;
+                health.on_write(slow_write, now());
                 let written = store.write(writes);
-                watched.published.update_disk(written.as_ref().err());
+                health.on_written(written.as_ref().err(), now());
                 written
             };
             let (sink, thread) = disk::start(format!("disk {site}"), write, done, stopped)?;
@@ -420,6 +425,7 @@ impl PacketHandler for SharedNode {
             carries: version >= CARRIES_FOR_OTHERS,
             changes_voters: version >= CHANGES_VOTERS,
             counts_voters: version >= COUNTS_VOTERS,
+            knows_floors: version >= KNOWS_FENCE_FLOORS,
         };
         self.step(|_| Input::Connected { site: site.clone(), abilities });
     }

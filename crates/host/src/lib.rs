@@ -20,6 +20,7 @@ mod busy_poll;
 mod channel;
 mod core;
 mod disk;
+mod disk_health;
 pub mod door;
 mod engine;
 mod failed;
@@ -43,5 +44,5 @@ pub use net::{IntroduceError, ListenError, Traffic, learn_of_cluster, listen, tu
 pub use pending::{
     Evicted, Evictions, PLACES, PendingConnections, PendingSlot, Port, Prefix, TooManyHandshakes,
 };
-pub use store::StoreError;
+pub use store::{StoppedSite, StoreError, has_state};
 pub use trust::{Ending, ReloadError, Reloaded, Trust, Untrusted, Watched, log_refusal};

@@ -1,13 +1,19 @@
 //! Writes a node's notes to the log. With the target `meshlock::lock` at level debug it also follows every acquisition: one line wherever
 //! a message is sent or handled for it, with its cause.
 
-use meshlock_protocol::Message;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use meshlock_protocol::{Epoch, Message};
 use tracing::Level;
 
 use meshlock_cluster::cause::Cause;
+use meshlock_cluster::fence_floor;
 use meshlock_cluster::names::{Member, SiteName};
 use meshlock_cluster::node::{Age, ClientAnswer, ClientCall, Departure, Input, Node, Note, Packet};
 use meshlock_cluster::table::{Acquire, LockEvent, Request};
+
+/// Number of views after which the log warns again that they come too fast.
+const VIEWS_PER_WARNING: u32 = 64;
 
 /// The log target of lines about single acquisitions.
 const LOCK: &str = "meshlock::lock";
@@ -101,11 +107,25 @@ fn departed(member: &Member, how: Departure) {
     }
 }
 
+/// Warns, every few views, if the epoch is so far ahead of the clock that a cluster founded again by the clock would give lower fences.
+fn warn_if_ahead(epoch: Epoch, now: SystemTime) {
+    let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let ahead = fence_floor::ahead(epoch, seconds).filter(|ahead| *ahead > fence_floor::MUCH);
+    if let Some(ahead) = ahead.filter(|_| epoch.number().is_multiple_of(VIEWS_PER_WARNING)) {
+        tracing::warn!(
+            ahead,
+            "views have come faster than one in four minutes: a cluster that is founded again would not have higher fences by the clock \
+             alone; keep backups (`meshlock backup`)"
+        );
+    }
+}
+
 /// Writes a note to the log.
 pub(super) fn note(note: &Note) {
     match note {
         Note::Installed(view) => {
             tracing::info!(epoch = view.epoch.number(), members = ?view.members, "view installed");
+            warn_if_ahead(view.epoch, SystemTime::now());
         }
         Note::Opened(epoch) => tracing::info!(epoch = epoch.number(), "view open"),
         Note::CannotOpen { epoch, why } => {
@@ -169,6 +189,7 @@ pub(super) fn note(note: &Note) {
         | Note::DetourEnded { .. }
         | Note::NameUsedTwice { .. }
         | Note::NameTaken { .. }
+        | Note::NoFenceFloor { .. }
         | Note::DiskIsOld { .. } => trouble(note),
         Note::Granted(_) | Note::GaveUp(_) | Note::Proposed(_) => tracing::debug!(?note),
     }
@@ -212,6 +233,13 @@ fn trouble(note: &Note) {
             tracing::warn!(
                 %member,
                 "another process runs as {site}{place}, and this one is refused; stop one of them"
+            );
+        }
+        Note::NoFenceFloor { old } => {
+            tracing::warn!(
+                %old,
+                "the cluster is founded without a fence floor, because a voter runs an older program: if a cluster was lost before, \
+                 fences start again; stop all sites, upgrade, and found it with empty disks"
             );
         }
         Note::DiskIsOld { by } => {

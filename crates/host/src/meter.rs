@@ -1,6 +1,7 @@
 //! Measurements of a running node: what its pure part has counted, and what only the host can measure.
 
 use super::core::Core;
+use super::disk_health::DiskHealth;
 use super::engine::Handle;
 use super::net::Traffic;
 use meshlock_cluster::histogram::Histogram;
@@ -108,6 +109,10 @@ pub struct Readings {
     pub lease_left: Span,
     /// Who votes, and which of them are there.
     pub voters: VotersReport,
+    /// Whether the last write to the disk failed.
+    pub disk_is_failing: bool,
+    /// Number of writes that took longer than the others wait for a silent leader.
+    pub slow_writes: u64,
     /// Traffic with each of the other members.
     pub traffic: Vec<Traffic>,
     meter: HostMeter,
@@ -130,7 +135,7 @@ impl Readings {
         self.meter.sessions[end as usize]
     }
 
-    fn of(core: &Core, traffic: Vec<Traffic>) -> Self {
+    fn of(core: &Core, traffic: Vec<Traffic>, disk: &DiskHealth) -> Self {
         let node = &core.node;
         let (locks, holders, waiters) = node.table().tallied();
         let view = node.view();
@@ -148,6 +153,8 @@ impl Readings {
             leads: node.leads().is_some() && !core.has_failed,
             lease_left: node.lease().end().map_or(Span::ZERO, |end| end.since(now())),
             voters: node.voters_report(),
+            disk_is_failing: disk.is_failing(),
+            slow_writes: disk.slow_writes(),
             traffic: traffic.into_iter().filter(members).collect(),
             meter: core.meter.clone(),
         }
@@ -158,7 +165,7 @@ impl Handle {
     /// Returns a snapshot of the node's measurements. It costs about as much as copying a few thousand numbers.
     pub fn readings(&self) -> Readings {
         let traffic = self.shared.net.traffic();
-        Readings::of(&self.shared.lock(), traffic)
+        Readings::of(&self.shared.lock(), traffic, &self.shared.published.disk)
     }
 
     pub(super) fn note_session_end(&self, end: SessionEnd) {

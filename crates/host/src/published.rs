@@ -1,16 +1,15 @@
 //! What may be read of a node without taking its lock, so that a call that acquires a lock takes the node's lock only for that.
 //!
-//! All of it but the disk's failure is written with the node's lock held, after every input, and may be a moment old when it is read. Each value says why that
+//! All of it but the health of the disk is written with the node's lock held, after every input, and may be a moment old when it is read. Each value says why that
 //! does no harm.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use meshlock_cluster::node::Node;
 use meshlock_cluster::time::{Drift, Span, Time};
 use meshlock_system::now;
 
-use super::store::StoreError;
+use super::disk_health::DiskHealth;
 
 /// The published values.
 #[derive(Debug, Default)]
@@ -25,8 +24,8 @@ pub(super) struct Published {
     lease_end: AtomicU64,
     /// Until when locks may be granted, in microseconds, or 0. The node itself decides on each grant.
     grants_until: AtomicU64,
-    /// Why the last write to the disk failed, if it did. It is only shown.
-    disk_failure: Mutex<Option<String>>,
+    /// What the writes to the disk have shown. It is only shown.
+    pub(super) disk: DiskHealth,
 }
 
 impl Published {
@@ -51,16 +50,6 @@ impl Published {
         }
     }
 
-    /// Publishes whether the last write to the disk failed, and why.
-    pub(super) fn update_disk(&self, failure: Option<&StoreError>) {
-        let failure = failure.map(ToString::to_string);
-        *self.disk_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
-    }
-
-    pub(super) fn disk_failure(&self) -> Option<String> {
-        self.disk_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     pub(super) fn epoch(&self) -> u32 {
         self.epoch.load(Ordering::Relaxed)
     }
@@ -77,23 +66,5 @@ impl Published {
     /// Returns whether locks may be granted now.
     pub(super) fn may_grant(&self) -> bool {
         now().micros() < self.grants_until.load(Ordering::Relaxed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io;
-
-    use super::*;
-
-    #[test]
-    fn a_disk_that_is_full_is_shown_until_it_accepts_writes_again() {
-        let published = Published::default();
-        assert_eq!(published.disk_failure(), None);
-        let full = StoreError::Full { file: "state.redb".into(), error: io::ErrorKind::StorageFull.into() };
-        published.update_disk(Some(&full));
-        assert!(published.disk_failure().is_some_and(|why| why.contains("state.redb")));
-        published.update_disk(None);
-        assert_eq!(published.disk_failure(), None);
     }
 }

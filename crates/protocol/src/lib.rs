@@ -43,7 +43,7 @@ pub mod world;
 
 pub use clock::{Clock, Timestamp};
 pub use count::Count;
-pub use fence::{Epoch, Fence, FenceClock};
+pub use fence::{CLOCK_BITS, Epoch, Fence, FenceClock};
 pub use lookup::LookupMap;
 #[cfg(feature = "serde")]
 pub use numbered::{Numbered, are_unique};

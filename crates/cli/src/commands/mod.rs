@@ -1,6 +1,7 @@
 //! The subcommands, one module each: its arguments, what it does, and what it prints.
 
 pub(crate) mod algorithms;
+pub(crate) mod backup;
 pub(crate) mod break_lock;
 pub(crate) mod ca;
 pub(crate) mod check;
@@ -13,8 +14,11 @@ pub(crate) mod lab;
 pub(crate) mod node;
 pub(crate) mod queue;
 pub(crate) mod quorum;
+pub(crate) mod recover;
 pub(crate) mod reproduce;
+pub(crate) mod restore;
 pub(crate) mod rules;
+mod rules_document;
 pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod site;

@@ -19,6 +19,7 @@ use tracing_subscriber::filter::{FilterExt, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::commands::backup::Backup;
 use crate::output::{CommandOutcome, UsageError};
 use crate::settings::example::EXAMPLE;
 use crate::settings::file::{self, ConfigSource, File, ListedSite, SocketMode};
@@ -72,6 +73,13 @@ pub(crate) struct Arguments {
     /// The address for clients on other machines [default: none]
     #[arg(long, value_name = "HOST:PORT")]
     clients: Option<Address>,
+    /// Found the cluster with fences above this one; the wall clock gives a floor, too, and the higher of the two counts. Give it to all
+    /// sites with which the cluster is founded. It has no effect later
+    #[arg(long, value_name = "FENCE")]
+    fence_floor: Option<u64>,
+    /// The same, with the fence floor of a backup that `meshlock backup` wrote
+    #[arg(long, value_name = "FILE", conflicts_with = "fence_floor")]
+    fence_floor_from: Option<PathBuf>,
     /// Run without TLS, between sites and for clients on other machines: only on a trusted network
     #[arg(long)]
     plain: bool,
@@ -136,11 +144,17 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<C
         api,
         clients,
         plain,
+        fence_floor,
+        fence_floor_from,
         log,
         log_level,
         otlp,
         ..
     } = arguments;
+    let fence_floor = match fence_floor_from {
+        Some(path) => Some(Backup::read(&path)?.fence_floor),
+        None => fence_floor,
+    };
     let reload = Reload { config: config.clone(), plain };
     let (file, source) =
         config.map_or_else(|| Ok((File::default(), ConfigSource::default())), |path| file::read(&path))?;
@@ -149,7 +163,19 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<C
     let (named, at) = split(join)?;
     // A check connects to no other site.
     let join = if check { Vec::new() } else { at };
-    let flags = Flags { site, data, listen, socket, socket_mode, api, clients, sites: named, join, plain };
+    let flags = Flags {
+        site,
+        data,
+        listen,
+        socket,
+        socket_mode,
+        api,
+        clients,
+        sites: named,
+        join,
+        plain,
+        fence_floor,
+    };
     let settings = NodeSettings::new(file, &source, flags)?;
     if check {
         let (site, cluster) = settings.node.names()?;

@@ -1,12 +1,13 @@
 //! `meshlock rules`: shows and changes which algorithm each lock runs, while the cluster runs.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_wire::clients::{ToClient, ToNode};
-use serde_json::{Value, json};
 
+use super::rules_document::{self, RuleDocument, RulesDocument};
 use super::target::{self, ANSWER_WITHIN, Target, unexpected};
 use crate::output::{self, CommandOutcome, Printable, UsageError};
 use meshlock_client::{Connection, ConnectionError};
@@ -42,6 +43,13 @@ enum RulesCommand {
         #[command(flatten)]
         target: Target,
     },
+    /// Replace all rules by those of a file; locks stay held meanwhile
+    Load {
+        /// What `meshlock rules show --json` has written
+        file: PathBuf,
+        #[command(flatten)]
+        target: Target,
+    },
     /// Remove a rule; the locks that it named then run the default algorithm ('*')
     Unset {
         /// The pattern, as `rules show` prints it
@@ -64,6 +72,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
             let mut rules = target::status(&mut remote)?.view.rules;
             put(&mut rules, pattern, clause);
             change(target, &mut remote, rules, out)
+        }
+        RulesCommand::Load { file, target } => {
+            let rules = rules_document::read(file)?;
+            change(target, &mut target.connect("rules load")?, rules, out)
         }
         RulesCommand::Unset { pattern, target } => {
             let mut remote = target.connect("rules unset")?;
@@ -101,7 +113,7 @@ fn take(rules: &mut RulesText, pattern: &str) -> Result<(), UsageError> {
 }
 
 /// Replaces the rules of the cluster.
-fn change(
+pub(super) fn change(
     target: &Target,
     remote: &mut Connection,
     rules: RulesText,
@@ -118,7 +130,7 @@ fn change(
     }
 }
 
-fn show(
+pub(super) fn show(
     target: &Target,
     rules: &RulesText,
     epoch: u32,
@@ -128,11 +140,7 @@ fn show(
         rules.rules.iter().map(|(pattern, clause)| (pattern.as_str(), clause)).chain([("*", &rules.default)])
     };
     if target.json {
-        let rule = |(pattern, clause): (&str, &Clause)| -> Value {
-            let Clause { algorithm, permits, per_site } = clause;
-            json!({ "pattern": pattern, "algorithm": algorithm, "permits": permits, "per_site": per_site })
-        };
-        output::json(out, &json!({ "epoch": epoch, "rules": all().map(rule).collect::<Vec<_>>() }))?;
+        output::json(out, &RulesDocument { epoch, rules: RuleDocument::all(rules) })?;
         return Ok(CommandOutcome::Done);
     }
     writeln!(out, "Rules of view {epoch}:")?;

@@ -1,8 +1,10 @@
 //! `meshlock status`: shows the state of a site, and of the cluster as this site sees it.
 
 use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use meshlock_cluster::fence_floor;
 use meshlock_cluster::names::{ClientLabel, Incarnation, SiteName};
 use meshlock_cluster::node::{Age, Standing};
 use meshlock_wire::clients::Status;
@@ -58,6 +60,7 @@ fn document(status: &Status) -> Value {
         "voters": status.voters.as_ref().map(voters::document),
         "view": {
             "epoch": status.view.epoch.number(),
+            "epochs_ahead_of_clock": ahead(status),
             "rules_version": status.view.rules_version,
             "members": status.view.members.iter().map(member).collect::<Vec<_>>(),
         },
@@ -67,6 +70,12 @@ fn document(status: &Status) -> Value {
         "sessions": status.sessions,
         "held": status.held.iter().map(held).collect::<Vec<_>>(),
     })
+}
+
+/// Returns by how many epochs the cluster is ahead of this machine's clock.
+fn ahead(status: &Status) -> Option<u32> {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    fence_floor::ahead(status.view.epoch, seconds)
 }
 
 /// Describes the standing of a site, as the end of a sentence.
@@ -97,13 +106,25 @@ fn print(status: &Status, out: &mut dyn Write) -> anyhow::Result<()> {
         None => writeln!(out, "It has no lease: it is cut off, or the cluster has no leader.")?,
     }
     if let Some(why) = &status.disk {
+        let is_slow = why.starts_with("the disk is slow");
         let why = Printable(why);
-        writeln!(
-            out,
-            "It cannot write to its disk, and so not vote or lead: {why}. Make room, or replace the disk."
-        )?;
+        if is_slow {
+            writeln!(out, "Its disk is in the way of voting and leading: {why}.")?;
+        } else {
+            writeln!(
+                out,
+                "It cannot write to its disk, and so not vote or lead: {why}. Make room, or replace the disk."
+            )?;
+        }
     }
     writeln!(out)?;
+    if let Some(ahead) = ahead(status).filter(|ahead| *ahead > fence_floor::MUCH) {
+        writeln!(
+            out,
+            "The cluster is {ahead} views ahead of the clock: founded again, it would need the fence floor of a backup. Make one \
+             with `meshlock backup`.\n"
+        )?;
+    }
     writeln!(out, "View {} of the cluster {}:", status.view.epoch.number(), status.cluster)?;
     let mut members = output::table(&["site", "incarnation", "address", ""]);
     for member in &status.view.members {

@@ -53,7 +53,7 @@ impl fmt::Display for EndDate {
 }
 
 /// Formats a moment for people.
-pub(super) fn shown(moment: SystemTime) -> String {
+pub(crate) fn shown(moment: SystemTime) -> String {
     let since = moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     shown_time(UnixTime::since_unix_epoch(since))
 }

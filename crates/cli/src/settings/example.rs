@@ -93,6 +93,10 @@ sites = [
 # it knows, so give more time than that takes.
 #replace_voter_after = "10m"
 
+# A fence that is to be passed when the cluster is founded, if that is known: the highest that a lost cluster may have given, such as
+# the fence_floor of a backup. The wall clock gives a floor as well, and the higher of the two counts. It has no effect later.
+#fence_floor = 0
+
 # Who is refused although a certificate or token is valid: "client/NAME", "site/NAME", or "serial/HEX" for one certificate. Their
 # connections are ended. A site must be removed from the cluster as well (`meshlock site remove`). Read again on SIGHUP. Default: nobody.
 #revoked = ["client/laptop-7", "serial/0a1b2c3d"]

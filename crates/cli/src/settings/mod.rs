@@ -17,6 +17,7 @@ use meshlock::{Node, NodeBuilder, StartError, Tls};
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
 
+use crate::output::UsageError;
 use file::{ConfigSource, File, ListedSite, RuleEntry, SocketMode, TlsEntry, VotersEntry};
 
 /// Default time that clients have to release their locks when a node is told to stop.
@@ -46,6 +47,8 @@ pub(crate) struct Flags {
     /// Addresses of sites of a running cluster, which tell the rest.
     pub(crate) join: Vec<Address>,
     pub(crate) plain: bool,
+    /// The fence that is to be passed by a cluster that is founded.
+    pub(crate) fence_floor: Option<u64>,
 }
 
 /// The checked settings with which a node can start.
@@ -83,6 +86,9 @@ impl NodeSettings {
         node =
             node.sites(sites.into_iter().map(|listed| (listed.name.to_string(), listed.address.to_string())));
         node = node.join(flags.join.into_iter().map(|address| address.to_string()));
+        if let Some(fence) = flags.fence_floor.or(file.fence_floor) {
+            node = node.fence_floor(fence);
+        }
         node = set(node, flags.site.or(file.site), NodeBuilder::site);
         node = set(node, file.cluster, NodeBuilder::cluster);
         node = set(node, flags.listen.or(file.listen), NodeBuilder::listen);
@@ -134,6 +140,37 @@ impl NodeSettings {
         let shutdown_grace = file.shutdown_grace.map_or(SHUTDOWN_GRACE, |grace| grace.duration());
         let warnings = warnings(tls.as_ref(), &tokens);
         Ok(NodeSettings { node, data, socket, shutdown_grace, warnings })
+    }
+}
+
+/// Where the state of a site is that does not run.
+#[derive(Debug)]
+pub(crate) struct StoppedPlace {
+    pub(crate) site: SiteName,
+    pub(crate) data: PathBuf,
+    /// The address of the site in the list of sites.
+    pub(crate) address: Option<Address>,
+}
+
+impl StoppedPlace {
+    /// Finds it by the configuration of the site and by flags, which take precedence.
+    pub(crate) fn find(
+        read: Option<(File, ConfigSource)>,
+        site: Option<SiteName>,
+        data: Option<PathBuf>,
+    ) -> anyhow::Result<Self> {
+        let (file, source) = read.unwrap_or_default();
+        let only =
+            if file.sites.len() == 1 { file.sites.first().map(|listed| listed.name.clone()) } else { None };
+        let Some(site) = site.or(file.site).or(only) else {
+            return Err(UsageError::new("say which site this is: give --config FILE, or --site NAME").into());
+        };
+        let data = data.or_else(|| file.data.map(|path| source.resolve(path)));
+        let data = data.map_or_else(|| places::data_of(&site, "give --data DIR"), Ok)?;
+        // What is printed must lead there from every directory.
+        let data = std::path::absolute(data)?;
+        let listed = file.sites.into_iter().find(|listed| listed.name == site);
+        Ok(StoppedPlace { site, data, address: file.advertise.or(listed.map(|listed| listed.address)) })
     }
 }
 

@@ -62,7 +62,7 @@ impl Running {
 }
 
 /// Returns the commands of a section of a document, one text for each block.
-fn commands_of(document: &str, heading: &str) -> Vec<String> {
+pub(crate) fn commands_of(document: &str, heading: &str) -> Vec<String> {
     let section = document.split_once(&format!("\n{heading}\n")).expect("the section is there").1;
     let section = section.split("\n## ").next().unwrap().split("\n### ").next().unwrap();
     let blocks = section.split("```sh\n").skip(1);

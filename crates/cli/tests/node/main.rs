@@ -11,6 +11,7 @@ mod follow;
 mod operate;
 mod otlp;
 mod outage;
+mod recovery;
 mod site;
 mod up;
 mod versions;

@@ -163,6 +163,8 @@ fn a_disk_that_was_put_back_is_reported_at_its_site_and_nobody_else_is_blamed() 
     sites[at] = files.start(name);
     let is_named = |log: &str| log[before..].contains("is older than what this site has confirmed");
     eventually("it says that its disk is old", || is_named(&sites[at].log()));
+    let remedy = "put its newest disk back or empty its data directory";
+    assert!(sites[at].log().contains(remedy), "{}", sites[at].log());
     for site in &sites {
         assert!(!site.log().contains("a peer sent something"), "nobody is blamed: {}", site.log());
     }

@@ -183,8 +183,13 @@ impl Files {
 
     /// Starts a site, and does not wait until it is ready.
     pub(crate) fn start(&self, site: &str) -> Process {
+        self.start_with(site, &[])
+    }
+
+    /// The same, with further options of `meshlock node`.
+    pub(crate) fn start_with(&self, site: &str, options: &[&str]) -> Process {
         let mut command = meshlock(self.home());
-        command.args(["node", "--config", &self.path(&format!("{site}.toml"))]);
+        command.args(["node", "--config", &self.path(&format!("{site}.toml"))]).args(options);
         Process::start(command, self.home().join(format!("{site}.log")))
     }
 

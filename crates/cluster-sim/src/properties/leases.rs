@@ -8,6 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use meshlock_protocol::Epoch;
+
 use super::{CheckResult, broken};
 use crate::clock::{Clock, Moment};
 use meshlock_cluster::names::Member;
@@ -80,7 +82,8 @@ impl Leases {
 
     /// Checks a leader's proposal that `next` follows `last`.
     pub(crate) fn on_proposed(&self, machine: usize, last: &View, next: &View, now: Moment) -> CheckResult {
-        if last.epoch.number() + 1 != next.epoch.number() {
+        let is_first = last.epoch == Epoch::default() && next.epoch > last.epoch;
+        if last.epoch.number() + 1 != next.epoch.number() && !is_first {
             let (next, last) = (next.epoch.number(), last.epoch.number());
             return broken(
                 "leases",

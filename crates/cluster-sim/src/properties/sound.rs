@@ -49,6 +49,11 @@ pub(crate) fn on_note(machine: usize, note: &Note, now: Moment) -> CheckResult {
         Note::DiskIsOld { by } => {
             broken("sound", now, format!("the disk of s{machine} lacks what it has confirmed to {by}"))
         }
+        Note::NoFenceFloor { old } => broken(
+            "sound",
+            now,
+            format!("s{machine} leaves out its floor for {old}, in a run of one version"),
+        ),
         Note::EpochsExhausted => broken("sound", now, format!("s{machine} has run out of epochs")),
         Note::OtherCluster { .. }
         | Note::DiskReplaced { .. }

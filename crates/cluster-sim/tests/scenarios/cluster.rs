@@ -149,6 +149,16 @@ impl Cluster {
         self.perform(at, &mut out);
     }
 
+    /// Ends the processes of all nodes at the same moment, with what is on its way between them, and starts them again with their disks.
+    #[allow(dead_code, reason = "not every test uses it")]
+    pub(crate) fn fail_power(&mut self) {
+        self.wire.clear();
+        self.told.clear();
+        for at in 0..self.nodes.len() {
+            self.restart(at);
+        }
+    }
+
     /// Ends the process of a node and starts it again with an empty disk, and with a configuration that `configure` changes.
     #[allow(dead_code, reason = "not every test uses it")]
     pub(crate) fn lose_disk(&mut self, at: usize, configure: impl Fn(usize, &mut Config)) {

@@ -9,6 +9,7 @@ mod hostile;
 mod joining;
 mod leaving;
 mod memory;
+mod power;
 mod second_process;
 mod slow_network;
 mod voters;

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use meshlock_protocol::Epoch;
 use raft::eraftpb;
 use raft::{Error, GetEntriesContext, RaftState, StorageError};
 use serde::{Deserialize, Serialize};
@@ -109,14 +110,38 @@ pub fn encode(view: &View) -> Vec<u8> {
     postcard::to_stdvec(view).expect("a view is plain data")
 }
 
+/// The first bytes of a first view with an epoch of its own, before the view. No epoch is read from them: a program that knows no such
+/// views takes the entry for an invalid one.
+const FIRST_MARK: [u8; 5] = [0xff, 0xff, 0xff, 0xff, 0xfe];
+
+/// Encodes the view that follows on one of the epoch `last`. A first view whose epoch is not 1 is marked as the first: two leaders may
+/// each propose one, from clocks that differ, and the second must not pass for the one after the first.
+pub fn encode_after(last: Epoch, view: &View) -> Vec<u8> {
+    if last == Epoch::default() && view.epoch.number() != 1 {
+        return postcard::to_extend(view, FIRST_MARK.to_vec()).expect("a view is plain data");
+    }
+    encode(view)
+}
+
+/// Returns whether the data of an entry is a first view with an epoch of its own.
+pub fn is_marked_first(data: &[u8]) -> bool {
+    data.starts_with(&FIRST_MARK)
+}
+
 /// Returns the view after `view`, if the entry has one that is valid: a view follows only on the one before it, under
-/// the same terms.
+/// the same terms. A first view that is marked as such has any epoch, and follows on no view.
 pub fn follow(view: &View, data: &[u8]) -> Option<View> {
-    let next = Some(data)
+    let is_first = is_marked_first(data);
+    let bytes = data.strip_prefix(&FIRST_MARK).unwrap_or(data);
+    let next = Some(bytes)
         .filter(|data| !data.is_empty())
         .and_then(|data| postcard::from_bytes::<View>(data).ok())?;
-    let follows = next.epoch.number() == view.epoch.number() + 1 && next.agrees_with(view);
-    (follows && next.is_well_formed()).then_some(next)
+    let follows = if is_first {
+        view.epoch == Epoch::default() && next.epoch > view.epoch
+    } else {
+        next.epoch.number() == view.epoch.number() + 1
+    };
+    (follows && next.agrees_with(view) && next.is_well_formed()).then_some(next)
 }
 
 /// A voter's term and vote, and how far it knows the log to be committed (Raft's hard state).
@@ -243,6 +268,15 @@ impl Disk {
                 self.saved = saved.clone();
             }
         }
+    }
+
+    /// Returns the state after the last entry of the log, committed or not; `founding` are the first voters.
+    pub(super) fn last_state(&self, founding: &Voters) -> Saved {
+        let mut saved = self.saved.clone();
+        for entry in &self.entries {
+            saved.apply(entry, founding);
+        }
+        saved
     }
 
     /// Returns the number of entries in the log.

@@ -15,6 +15,7 @@
 mod change;
 pub mod disk;
 pub mod message;
+pub mod recovery;
 mod sense;
 #[cfg(test)]
 mod tests;
@@ -285,7 +286,8 @@ impl Membership {
     /// Proposes the next view, if this voter leads. Returns whether it is in the log now; it may still be lost with the
     /// leadership.
     pub(crate) fn propose(&mut self, view: &View, out: &mut Vec<MembershipOutput>) -> bool {
-        let proposed = self.leads().is_some() && self.raw.propose(Vec::new(), disk::encode(view)).is_ok();
+        let data = disk::encode_after(self.view.epoch, view);
+        let proposed = self.leads().is_some() && self.raw.propose(Vec::new(), data).is_ok();
         self.pump(out);
         proposed
     }

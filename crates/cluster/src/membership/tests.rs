@@ -157,6 +157,31 @@ fn a_view_that_does_not_follow_on_the_last_one_changes_nothing() {
     assert_eq!(*council.voters[0].view(), view(1));
 }
 
+/// Two leaders read two clocks, and each proposes a first view; the first one to be agreed on counts. If the other one passed for the view
+/// after it, it would leave out members whose leases are not over.
+#[test]
+fn a_first_view_has_any_epoch_and_never_follows_on_another_first_view() {
+    let first = disk::follow(&View::default(), &disk::encode_after(Epoch::default(), &view(500))).unwrap();
+    assert_eq!(first, view(500));
+    for other in [499, 500, 501] {
+        let late = disk::encode_after(Epoch::default(), &view(other));
+        assert_eq!(disk::follow(&first, &late), None, "a first view {other}");
+    }
+    assert_eq!(disk::follow(&first, &disk::encode_after(first.epoch, &view(501))), Some(view(501)));
+    assert_eq!(disk::follow(&View::default(), &disk::encode(&view(500))), None, "it is not marked");
+    assert_eq!(disk::encode_after(Epoch::default(), &view(1)), disk::encode(&view(1)), "as it always was");
+    let council = &mut Council::of(3);
+    let leader = council.elect();
+    for epoch in [500, 501, 502] {
+        council.propose(leader, &view(epoch));
+    }
+    council.settle();
+    assert_eq!(*council.voters[leader].view(), view(500), "the others were proposed as first views");
+    council.propose(leader, &view(501));
+    council.settle();
+    assert_eq!(*council.voters[leader].view(), view(501));
+}
+
 #[test]
 fn no_vote_and_no_acknowledgement_leaves_before_the_disk_has_what_it_promises() {
     let mut council = Council::of(3);

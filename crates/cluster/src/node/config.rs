@@ -1,5 +1,7 @@
 //! The configuration of a node, and its checks.
 
+use meshlock_protocol::Epoch;
+
 use crate::address::Address;
 use crate::lease::{MAX_RENEWALS, Terms, TermsError};
 use crate::links::{LinkLimits, LinkTimeouts};
@@ -26,6 +28,8 @@ pub struct Config {
     pub sites: Vec<SiteName>,
     /// The initial rules of the cluster; later the view has them.
     pub rules: RulesText,
+    /// The epoch of the first view of the cluster, if this site makes it ([`fence_floor`](crate::fence_floor)).
+    pub first_epoch: Epoch,
     /// The initial terms of leases; later the view has them, and this site follows those.
     pub terms: Terms,
     /// Timeouts of links. A peer counts as unreachable after `unreachable_after`, and not before a member that was stopped for
@@ -133,6 +137,7 @@ impl Config {
             site,
             sites,
             rules: RulesText::default(),
+            first_epoch: Epoch::new(1).expect("a small number"),
             terms,
             link_timeouts: LinkTimeouts {
                 ack_within: Span::from_millis(20),

@@ -335,7 +335,9 @@ impl Leadership {
     /// Reacts to `view` having been agreed on.
     pub(super) fn on_agreed(&mut self, view: &View, now: Time) {
         let is_own = self.pending.as_ref() == Some(view);
-        self.pending = self.pending.take().filter(|pending| pending.epoch > view.epoch);
+        // Whatever is proposed follows on the view that was agreed on last. So another view that is agreed on makes it void, also if its
+        // epoch is lower: first views have epochs of their leaders' choice.
+        self.pending = None;
         self.grants.on_agreed(&view.members, view.terms, is_own, now);
         self.reports.retain(|member, _| view.contains(member));
         self.contacts.retain(|member, _| view.contains(member));

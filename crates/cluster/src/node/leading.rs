@@ -143,13 +143,31 @@ impl Node {
             }
             return;
         };
-        let mut proposed = false;
+        let mut view = view;
+        if membership.view().epoch == Epoch::default() {
+            view.epoch = self.first_epoch(out);
+        }
+        let (mut proposed, Some(leadership)) = (false, &mut self.leadership) else { return };
         leadership.pending = Some(view.clone());
         self.in_membership(out, |membership, out| proposed = membership.propose(&view, out));
         if let (false, Some(leadership)) = (proposed, &mut self.leadership) {
             leadership.pending = None;
         } else {
             out.push(NodeOutput::Note(Note::Proposed(view)));
+        }
+    }
+
+    /// Returns the epoch of the first view: the configured one, unless a voter's program does not know that it can be another one than 1.
+    pub(super) fn first_epoch(&self, out: &mut Vec<NodeOutput>) -> Epoch {
+        let without = Epoch::new(1).expect("a small number");
+        let is_first_voter = |site: &SiteName| self.founding.of_site(site).is_some();
+        let old = self.old_programs.keys().find(|&site| is_first_voter(site) && !self.knows_floors(site));
+        match old.filter(|_| self.config.first_epoch != without) {
+            None => self.config.first_epoch,
+            Some(old) => {
+                out.push(NodeOutput::Note(Note::NoFenceFloor { old: old.clone() }));
+                without
+            }
         }
     }
 

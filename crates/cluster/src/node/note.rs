@@ -117,6 +117,8 @@ pub enum Note {
     OtherCluster { site: SiteName, cluster: ClusterId },
     /// A peer sent something that only a voter may send, and does not vote as far as this site knows. It has changed no state.
     Doubted { site: SiteName, why: String },
+    /// This site leads and makes the first view, with the epoch 1 instead of the configured one: the program of a voter knows no other.
+    NoFenceFloor { old: SiteName },
     /// A peer sent something that no correct peer sends. It has changed no state.
     Misbehaved { site: SiteName, why: String },
 }

@@ -49,6 +49,8 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use meshlock_protocol::Epoch;
+
 use super::packet::Content;
 use super::{Node, NodeOutput, Note, Purpose};
 use crate::membership::Membership;
@@ -217,6 +219,12 @@ impl Node {
                 self.registration.replaced.insert(from.clone());
             }
             return self.send(from, Content::Registered { disk: recorded }, out);
+        }
+        let may_have_floor = self.config.first_epoch.number() > 1 && self.view.epoch > Epoch::default();
+        if may_have_floor && !self.knows_floors(&from) {
+            // Its program would not read the first view if that has an epoch of its own, and begin with another one.
+            let why = "registers its disk with a program that does not know fence floors, in a cluster that has begun: upgrade it";
+            return Node::doubt(from, why, out);
         }
         self.registration.writing.insert(from.clone());
         self.registration.registrations.others.insert(from.clone(), disk);

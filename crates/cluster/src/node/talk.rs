@@ -275,6 +275,11 @@ impl Node {
         (known.changes_voters || !content.is_about_voters()) && (known.counts_voters || !content.is_absence())
     }
 
+    /// Returns whether the program of another site knows that a first view can have another epoch than 1, as far as this site can tell.
+    pub(super) fn knows_floors(&self, site: &SiteName) -> bool {
+        self.old_programs.get(site).is_none_or(|known| known.knows_floors)
+    }
+
     pub(super) fn send(&mut self, to: SiteName, content: Content, out: &mut Vec<NodeOutput>) {
         if to == self.me.site {
             return self.on_content(self.me.clone(), content, out);

@@ -3,6 +3,7 @@
 mod detours;
 mod leaving;
 mod questions;
+mod recovery;
 mod room;
 mod trace;
 

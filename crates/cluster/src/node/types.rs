@@ -19,11 +19,14 @@ pub struct Abilities {
     pub changes_voters: bool,
     /// Reports of voters that are not there.
     pub counts_voters: bool,
+    /// First views with another epoch than 1.
+    pub knows_floors: bool,
 }
 
 impl Abilities {
     /// The abilities of this program.
-    pub const ALL: Abilities = Abilities { carries: true, changes_voters: true, counts_voters: true };
+    pub const ALL: Abilities =
+        Abilities { carries: true, changes_voters: true, counts_voters: true, knows_floors: true };
 }
 
 /// An input of a node.

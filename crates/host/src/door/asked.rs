@@ -161,7 +161,7 @@ async fn answer(
         ToNode::Queue { lock, .. } => ToClient::Queue { tag, queue: front.queue(caller, lock).await? },
         ToNode::Status { .. } => {
             let overview = front.overview(caller).await?;
-            let status = convert::status(&overview, front.disk_failure());
+            let status = convert::status(&overview, front.disk_complaint());
             ToClient::Status { tag, status: Box::new(status) }
         }
         ToNode::Break { lock, .. } => {

@@ -7,6 +7,8 @@ use meshlock_cluster::node::Node;
 use meshlock_cluster::table::{Outage, Wait};
 use meshlock_cluster::time::{Drift, Span, Time};
 
+use meshlock_system::now;
+
 use super::{Front, NotGranted};
 
 /// Interval for checking whether the site has a lease.
@@ -32,7 +34,13 @@ impl Front {
     /// Returns what is wrong with the site's disk, if the last write to it failed. Until it accepts writes again the site cannot vote, lead
     /// or join; it still grants locks while it has a lease.
     pub fn disk_failure(&self) -> Option<String> {
-        self.node().published().disk_failure()
+        let disk = &self.node().published().disk;
+        disk.complaint(now()).filter(|_| disk.is_failing())
+    }
+
+    /// Returns what is wrong with the site's disk: that it fails, or that it is slow.
+    pub fn disk_complaint(&self) -> Option<String> {
+        self.node().published().disk.complaint(now())
     }
 
     /// Returns why no client of this site could be served now, even if its lock were free; `None` if they could.

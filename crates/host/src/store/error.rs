@@ -45,8 +45,9 @@ pub enum StoreError {
     OtherSite { dir: PathBuf, found: String, wanted: SiteName },
     /// The file's content is not what was written.
     #[error(
-        "{} is damaged: {what}; never start this site with an empty directory or an older copy, because it would forget \
-         what it voted for: move the directory away and let a site with a new name take its place",
+        "{} is damaged: {what}; look at the disk, and never put an older copy in its place, because the site would forget what it voted \
+         for: move the directory away and start the site with an empty one, so that it becomes a member again, without its old vote. \
+         If most voters have lost their disks, see `meshlock recover --help`",
         file.display()
     )]
     Damaged { file: PathBuf, what: String },

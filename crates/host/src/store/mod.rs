@@ -12,6 +12,7 @@
 
 mod error;
 mod lock;
+mod recovery;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ pub use error::StoreError;
 use lock::DirectoryLock;
 use meshlock_cluster::membership::disk::{Disk, DiskWrite};
 use meshlock_cluster::names::SiteName;
+pub use recovery::StoppedSite;
 use tables::StoreReader;
 
 const FILE: &str = "state.redb";
@@ -71,7 +73,7 @@ impl Store {
         let file = dir.join(FILE);
         let exists = file.try_exists().map_err(StoreError::io(&file, "cannot be looked at"))?;
         if !exists {
-            found(dir, &file, site)?;
+            put_in_place(dir, &file, site, &[])?;
         }
         let (database, disk) = read(dir, &file, site, &open)?;
         let condition = Condition::Open(database);
@@ -120,6 +122,11 @@ impl Store {
     }
 }
 
+/// Returns whether a site's directory contains the state of one.
+pub fn has_state(dir: &Path) -> bool {
+    dir.join(FILE).exists()
+}
+
 /// Creates the directory durably, accessible to its owner only.
 fn make_directory(dir: &Path) -> Result<(), StoreError> {
     let missing: Vec<&Path> =
@@ -140,8 +147,8 @@ fn sync_directory(dir: &Path) -> Result<(), StoreError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::io(dir, "cannot be made durable"))
 }
 
-/// Creates the file under a temporary name first, so that under its final name it exists completely or not at all.
-fn found(dir: &Path, file: &Path, site: &SiteName) -> Result<(), StoreError> {
+/// Creates the file with these writes, under a temporary name first, so that under its final name it exists completely or not at all.
+fn put_in_place(dir: &Path, file: &Path, site: &SiteName, writes: &[DiskWrite]) -> Result<(), StoreError> {
     let new = dir.join(NEW_FILE);
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -156,7 +163,8 @@ fn found(dir: &Path, file: &Path, site: &SiteName) -> Result<(), StoreError> {
         .set_cache_size(CACHE_BYTES)
         .create_file(handle)
         .map_err(|error| StoreError::database(&new, "cannot be made")(error.into()))?;
-    tables::found(&database, site).map_err(StoreError::database(&new, "cannot be written"))?;
+    let written = tables::found(&database, site).and_then(|()| tables::commit(&database, writes));
+    written.map_err(StoreError::database(&new, "cannot be written"))?;
     drop(database);
     let synced = File::open(&new).and_then(|file| file.sync_all());
     synced.map_err(StoreError::io(&new, "cannot be made durable"))?;

@@ -7,7 +7,9 @@ use serde::de::DeserializeOwned;
 
 use super::error::StoreError;
 use meshlock_cluster::founding::Founding;
-use meshlock_cluster::membership::disk::{Ballot, Disk, DiskWrite, LogEntry, Registrations, Saved};
+use meshlock_cluster::membership::disk::{
+    Ballot, Disk, DiskWrite, LogEntry, Registrations, Saved, is_marked_first,
+};
 use meshlock_cluster::membership::voters::{VoterChange, Voters};
 use meshlock_cluster::names::{Incarnation, SiteName};
 use meshlock_wire::disk as record;
@@ -17,7 +19,15 @@ use meshlock_wire::disk::RecordError;
 ///
 /// A file has format 1 until the voters change: then it gets [`VOTERS`], [`VOTER_ID`] or [`KNOWN`], or changes of voters in its log. A program that knows
 /// only format 1 would go on counting the first voters, and refuses the file.
-pub(super) const FORMAT: u8 = 2;
+///
+/// It has format 3 from the moment on when its log gets a first view with an epoch of its own, which older programs do not read.
+pub(super) const FORMAT: u8 = 3;
+
+/// The format of a file that says that the voters have changed.
+const CHANGED_VOTERS_FORMAT: u8 = 2;
+
+/// The format of a file with a first view that has an epoch of its own.
+const FIRST_EPOCH_FORMAT: u8 = 3;
 
 /// The format of a new file.
 const FIRST_FORMAT: u8 = 1;
@@ -80,7 +90,7 @@ fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::
             put(transaction, REGISTRATIONS, &record::encode(registrations))
         }
         DiskWrite::VoterId(id) => {
-            raise_format(transaction)?;
+            raise_format(transaction, CHANGED_VOTERS_FORMAT)?;
             transaction.open_table(LOG)?.retain(|_, _| false)?;
             for key in [BALLOT, SAVED, VOTERS] {
                 transaction.open_table(STATE)?.remove(key)?;
@@ -88,7 +98,7 @@ fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::
             put(transaction, VOTER_ID, &record::encode(id))
         }
         DiskWrite::Known(voters) => {
-            raise_format(transaction)?;
+            raise_format(transaction, CHANGED_VOTERS_FORMAT)?;
             put(transaction, KNOWN, &record::encode(voters))
         }
         DiskWrite::Incarnation(incarnation) => put(transaction, INCARNATION, &record::encode(incarnation)),
@@ -96,7 +106,10 @@ fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::
         DiskWrite::Append(entries) => {
             let Some(first) = entries.first() else { return Ok(()) };
             if entries.iter().any(|entry| VoterChange::is_change(&entry.data)) {
-                raise_format(transaction)?;
+                raise_format(transaction, CHANGED_VOTERS_FORMAT)?;
+            }
+            if entries.iter().any(|entry| is_marked_first(&entry.data)) {
+                raise_format(transaction, FIRST_EPOCH_FORMAT)?;
             }
             let mut log = transaction.open_table(LOG)?;
             log.retain_in(first.index.., |_, _| false)?;
@@ -119,7 +132,7 @@ fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::
 fn put_saved(transaction: &WriteTransaction, saved: &Saved) -> Result<(), redb::Error> {
     put(transaction, SAVED, &record::encode(saved))?;
     if let Some(voters) = &saved.voters {
-        raise_format(transaction)?;
+        raise_format(transaction, CHANGED_VOTERS_FORMAT)?;
         put(transaction, VOTERS, &record::encode(voters))
     } else {
         transaction.open_table(STATE)?.remove(VOTERS)?;
@@ -127,15 +140,25 @@ fn put_saved(transaction: &WriteTransaction, saved: &Saved) -> Result<(), redb::
     }
 }
 
-/// Makes the file one that older programs refuse.
-fn raise_format(transaction: &WriteTransaction) -> Result<(), redb::Error> {
-    transaction.open_table(IDENTITY)?.insert("format", [FORMAT].as_slice())?;
+/// Makes the file one that programs which do not know this format refuse.
+fn raise_format(transaction: &WriteTransaction, format: u8) -> Result<(), redb::Error> {
+    let mut identity = transaction.open_table(IDENTITY)?;
+    let known = identity.get("format")?.and_then(|known| known.value().first().copied());
+    identity.insert("format", [known.map_or(format, |known| known.max(format))].as_slice())?;
     Ok(())
 }
 
 fn put(transaction: &WriteTransaction, key: &str, record: &[u8]) -> Result<(), redb::Error> {
     transaction.open_table(STATE)?.insert(key, record)?;
     Ok(())
+}
+
+/// Returns the format of a file.
+#[cfg(test)]
+pub(super) fn format_of(database: &Database) -> Result<u8, redb::Error> {
+    let format =
+        database.begin_read()?.open_table(IDENTITY)?.get("format")?.map(|format| format.value().to_vec());
+    Ok(format.and_then(|format| format.first().copied()).unwrap_or(0))
 }
 
 /// Reads and checks the whole file.

@@ -2,6 +2,7 @@
 
 mod audit;
 mod doors;
+mod founding;
 mod protection;
 mod resolve;
 mod tuning;
@@ -72,6 +73,7 @@ pub struct NodeBuilder {
     busy_poll: Option<bool>,
     voters: Voters,
     replace_voter_after: Option<Duration>,
+    fence_floor: Option<u64>,
     lease: Lease,
     default_rule: Option<Rule>,
     rules: Vec<(String, Rule)>,
@@ -166,7 +168,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Keeps no durable state: fences start again with each start. For a cluster of one process, and for tests.
+    /// Keeps no durable state: fences of two starts within four minutes may be the same. For a cluster of one process, and for tests.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -376,6 +378,7 @@ impl NodeBuilder {
         let open = |address: &Address| listen(address.as_str()).map_err(StartError::of_listen);
         let mut setup = NodeSetup::new(config);
         setup.config.seed = fastrand::u64(..);
+        setup.config.first_epoch = founding::first_epoch(&setup.config, data.as_deref())?;
         setup.busy_poll = busy_poll;
         setup.listen = match opened {
             Some(listener) => Some(listener),

@@ -10,7 +10,7 @@ use meshlock_host::door::PRIVATE as OWNER_ONLY;
 use meshlock_host::gate::Policy;
 use meshlock_tls::{Bearer, Revoked, Security};
 
-use super::NodeBuilder;
+use super::{NodeBuilder, founding};
 use crate::config::{policy, revoked, rules, span};
 use crate::error::StartError;
 
@@ -86,11 +86,7 @@ impl NodeBuilder {
         }
         config.table_config.try_within = self.try_within.map(span);
         config.table_config.max_locks = self.max_locks.unwrap_or(config.table_config.max_locks);
-        if self.replace_voter_after.is_some_and(|away| span(away) < config.terms.length.times(2)) {
-            let why = "a voter that restarts is away for a while: give at least twice the length of a lease";
-            return Err(StartError::setting("replace_voter_after", why));
-        }
-        config.voting = self.voters.voting(self.replace_voter_after);
+        self.apply_voting(&mut config)?;
         self.limits.check()?;
         self.audit.check()?;
         let session_ttl = self.session_ttl.map_or(SESSION_TTL, span);
@@ -111,6 +107,19 @@ impl NodeBuilder {
         check(&config)?;
         let addresses = sites.into_iter().map(|(name, address)| (name, address.to_string())).collect();
         Ok(Resolved { config, listen, addresses, security, revoked, clients, session_ttl, policy })
+    }
+
+    /// Sets who changes the voters, and with which epoch the cluster begins.
+    fn apply_voting(&self, config: &mut Config) -> Result<(), StartError> {
+        if self.replace_voter_after.is_some_and(|away| span(away) < config.terms.length.times(2)) {
+            let why = "a voter that restarts is away for a while: give at least twice the length of a lease";
+            return Err(StartError::setting("replace_voter_after", why));
+        }
+        config.voting = self.voters.voting(self.replace_voter_after);
+        if let Some(epoch) = founding::above(self.fence_floor)? {
+            config.first_epoch = epoch;
+        }
+        Ok(())
     }
 
     pub(super) fn parse_sites(&self) -> Result<Vec<(SiteName, Address)>, StartError> {

@@ -1,7 +1,9 @@
 //! All metric families, in the order in which they are exported.
 
 use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use meshlock_cluster::fence_floor;
 use meshlock_cluster::table::{AcquireOutcome, LossReason, MessageCounts, ServedBy};
 use meshlock_host::front::Front;
 use meshlock_host::{Port, Readings, Traffic, Via};
@@ -184,6 +186,13 @@ impl Snapshot {
         )?;
         page.gauge(MetricFamily { name: "view_epoch", help: "Epoch of the installed view." }, *epoch)?;
         page.gauge(
+            MetricFamily {
+                name: "epochs_ahead_of_clock",
+                help: "Epochs by which a cluster founded again by the clock alone would begin too low; 0 if its fences would be higher.",
+            },
+            ahead_of_clock(*epoch),
+        )?;
+        page.gauge(
             MetricFamily { name: "view_members", help: "Number of members of the installed view." },
             *members,
         )?;
@@ -216,7 +225,8 @@ impl Snapshot {
             },
             [(Labels::new(), &tally.lease_left)],
         )?;
-        self.voters(page)
+        self.voters(page)?;
+        self.disk(page)
     }
 
     fn voters(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -244,6 +254,20 @@ impl Snapshot {
         page.gauge(
             MetricFamily { name: "voters_changing", help: "1 while a change of voters is under way." },
             u64::from(voters.is_changing()),
+        )
+    }
+
+    fn disk(&self, page: &mut Page<'_>) -> fmt::Result {
+        page.gauge(
+            MetricFamily { name: "disk_failing", help: "1 if the last write to this site's disk failed." },
+            u64::from(self.readings.disk_is_failing),
+        )?;
+        page.counters(
+            MetricFamily {
+                name: "disk_slow_writes",
+                help: "Writes to this site's disk that took longer than other voters wait for a silent leader.",
+            },
+            [(Labels::new(), self.readings.slow_writes)],
         )
     }
 
@@ -300,6 +324,13 @@ impl Snapshot {
             api.calls.clone(),
         )
     }
+}
+
+/// Returns by how many epochs the cluster is ahead of the clock; 0 also if the clock cannot be right.
+fn ahead_of_clock(epoch: u64) -> u64 {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let epoch = u32::try_from(epoch).ok().and_then(fence_floor::Epoch::new);
+    epoch.and_then(|epoch| fence_floor::ahead(epoch, seconds)).map_or(0, u64::from)
 }
 
 impl Collector for Snapshot {

@@ -124,7 +124,7 @@ impl Own {
             holders: count(counts.holders),
             waiters: count(counts.waiters),
             sessions: count(counts.sessions),
-            disk: self.sessions.front().disk_failure().unwrap_or_default(),
+            disk: self.sessions.front().disk_complaint().unwrap_or_default(),
             voters: Some(voters_of(&overview.voters)),
         })
     }

@@ -207,7 +207,7 @@ fn health(own: &Own, why: Option<String>, cluster: Option<serde_json::Value>) ->
     let good = why.is_none();
     let code = if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let why = why.unwrap_or_default();
-    let disk = own.sessions.front().disk_failure().unwrap_or_default();
+    let disk = own.sessions.front().disk_complaint().unwrap_or_default();
     let mut body = serde_json::json!({ "site": own.sessions.site(), "ok": good, "why": why, "disk": disk });
     if let Some(cluster) = cluster {
         body["cluster"] = cluster;

@@ -5,7 +5,7 @@
 //! there are messages about permits and beats, and a packet may be carried by a third site: then [`CARRIED_TO`] or [`CARRIED_FROM`]
 //! and a site's name stand before the content, where the number of its kind is otherwise. In version 4 the voters between which a message
 //! of a voter goes, and who votes by the state in it, follow that message if they are not the first voters; and there are messages
-//! about changes of voters. In version 5 the leader says which voters are not there. A reader of one version also reads those
+//! about changes of voters. In version 5 the leader says which voters are not there, and a program knows [fence floors](meshlock_cluster::fence_floor). A reader of one version also reads those
 //! before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
 //! than the rule's as if they were too many ([`Holdings::for_older`](meshlock_cluster::table::Holdings::for_older)).
 
@@ -35,6 +35,8 @@ pub const CHANGES_VOTERS: u16 = 4;
 
 /// The first version in which the leader says which voters are not there.
 pub const COUNTS_VOTERS: u16 = 5;
+/// The first version whose programs know that the first view of a cluster can have another epoch than 1.
+pub const KNOWS_FENCE_FLOORS: u16 = 5;
 
 /// Stands before the name of the site to which a packet is to be carried. No kind of content has this number.
 const CARRIED_TO: u8 = 16;

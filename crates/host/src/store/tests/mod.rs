@@ -5,6 +5,7 @@ mod directory;
 mod platter;
 mod power;
 mod recorded;
+mod recovery;
 mod voters;
 
 use std::path::Path;

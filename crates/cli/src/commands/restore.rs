@@ -1,0 +1,75 @@
+//! `meshlock restore`: gives a running cluster the rules of a backup.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::backup::Backup;
+use super::target::{self, Target};
+use super::{rules, rules_document};
+use crate::output::{self, CommandOutcome, UsageError};
+
+/// Arguments of `meshlock restore`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+All rules of the cluster are replaced by those of the backup; locks stay held meanwhile. Sites, voters and the terms of leases are not
+changed: they belong to the founding of a cluster. If fences of the cluster are below those of the backup, the command refuses: found
+the cluster with `meshlock node --fence-floor-from FILE` instead.")]
+pub(crate) struct Arguments {
+    /// The file that `meshlock backup` wrote
+    file: PathBuf,
+    /// Do not ask for confirmation
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    let Arguments { file, yes, target } = arguments;
+    let wrong = |why: String| UsageError::new(format!("{}: {why}", file.display()));
+    let backup = Backup::read(file)?;
+    if backup.access.is_some() {
+        let why = "it has access rules that the cluster kept, and this meshlock does not know them: use a newer one";
+        return Err(wrong(why.to_owned()).into());
+    }
+    let wanted = rules_document::rules(backup.rules).map_err(wrong)?;
+    let mut remote = target.connect("restore")?;
+    let status = target::status(&mut remote)?;
+    let epoch = status.view.epoch;
+    if meshlock_cluster::fence_floor::highest_fence(epoch) < backup.fence_floor
+        && status.cluster == backup.cluster
+    {
+        let why = format!(
+            "the cluster {} gives fences of view {}, and those of the backup are higher: whatever they protect would refuse new holders; \
+             stop all sites, empty their data directories, and start them with --fence-floor-from {}",
+            status.cluster,
+            epoch.number(),
+            file.display()
+        );
+        return Err(wrong(why).into());
+    }
+    if status.view.rules == wanted {
+        return rules::show(target, &wanted, epoch.number(), out);
+    }
+    if !yes {
+        if !io::stdin().is_terminal() {
+            return Err(
+                UsageError::new("there is no terminal to ask on; say --yes to replace the rules").into()
+            );
+        }
+        let question = format!(
+            "Replace all rules of the cluster {} by version {} of the rules of {}, of {}?",
+            status.cluster,
+            backup.rules_version,
+            backup.cluster,
+            file.display()
+        );
+        if !output::is_confirmed(&question)? {
+            eprintln!("Nothing was done.");
+            return Ok(CommandOutcome::Refuted);
+        }
+    }
+    rules::change(target, &mut remote, wanted, out)
+}
