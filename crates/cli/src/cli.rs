@@ -116,9 +116,6 @@ pub(crate) enum Command {
     Completions(complete::Completions),
     /// Print the manual page, or write the pages of all commands
     Man(complete::Man),
-    /// The process that `run` starts, and that becomes CMD
-    #[command(name = run::start::NAME, hide = true)]
-    StartHeld(run::start::Arguments),
     /// The process that `run` starts to keep the session with a node on another machine
     #[command(name = keeper::NAME, hide = true)]
     KeepSession(keeper::Arguments),

@@ -15,7 +15,6 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use cli::{Cli, Command};
-use commands::run::supervisor;
 use embedded::EmbeddedError;
 use meshlock_client::ConnectionError;
 use output::{CommandOutcome, Printable, UsageError};
@@ -31,11 +30,9 @@ const EXIT_USAGE: u8 = 64;
 const EXIT_NO_NODE: u8 = 69;
 
 fn main() -> ExitCode {
-    // The supervisor is started by every `meshlock run`: it does without the whole command line.
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == supervisor::NAME) {
-        let supervised = supervisor::run(&arguments.collect::<Vec<_>>());
-        return supervised.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    // The supervisor of a command: it does without the whole command line.
+    if let Some(code) = meshlock_supervisor::run_hidden() {
+        return code;
     }
     let cli = match Cli::read() {
         Ok(cli) => cli,
@@ -98,7 +95,6 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
         Command::Ca(arguments) => commands::ca::run(&arguments, out),
         Command::Token(arguments) => commands::token::run(&arguments, out),
         Command::Run(arguments) => commands::run::run(&arguments, out),
-        Command::StartHeld(arguments) => commands::run::start::run(&arguments, out),
         Command::KeepSession(arguments) => commands::run::keeper::run(&arguments, out),
         Command::EmbeddedNode(arguments) => embedded::run(&arguments, out),
     }

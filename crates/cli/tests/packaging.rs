@@ -92,6 +92,19 @@ fn the_unit_starts_a_site_with_arguments_that_exist() {
     }
 }
 
+#[test]
+fn every_package_has_both_programs() {
+    let image = read("docker/Dockerfile");
+    assert!(image.contains("cp target/release/meshlock target/release/meshlock-supervisor /image/\n"));
+    let manifest = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap();
+    for program in ["meshlock", "meshlock-supervisor"] {
+        assert!(
+            manifest.contains(&format!("[\"target/release/{program}\", \"usr/bin/\", \"755\"]")),
+            "{program}"
+        );
+    }
+}
+
 /// The user of the image and of the StatefulSet.
 const USER: &str = "7400";
 

@@ -52,6 +52,11 @@ impl Process {
         self.stat().is_some_and(ProcessStat::is_running)
     }
 
+    /// Whether the process was stopped by a signal or a debugger.
+    pub fn is_stopped(self) -> bool {
+        self.stat().is_some_and(|stat| matches!(stat.state, 'T' | 't'))
+    }
+
     /// Returns the process group that this process leads or has led, with that number; `None` if the number has been given away since.
     pub(crate) fn as_group(self) -> Option<Pid> {
         ProcessStat::of(self.id()).is_none_or(|stat| stat.started == self.started).then_some(self.pid)

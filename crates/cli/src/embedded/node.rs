@@ -11,10 +11,10 @@ use std::time::Duration;
 use clap::Args;
 use meshlock::Node;
 use meshlock_host::door::{PRIVATE, listen, serve};
+use meshlock_supervisor::let_signals_through;
 
 use super::register::{Register, write_whole};
 use super::{Home, site};
-use crate::commands::run::let_signals_through;
 use crate::output::CommandOutcome;
 
 /// Name of the hidden command.

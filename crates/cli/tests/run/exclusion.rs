@@ -15,16 +15,17 @@ const LOOK: &str = "cat trace";
 
 #[test]
 fn two_commands_are_never_inside_at_once() {
-    let user = User::new();
-    let mut first = user.start(&["x"], STAY);
-    assert!(first.line().starts_with("in "));
-    assert_eq!(user.code(&["x", "--try"], "true"), Some(75));
-    assert_eq!(user.code(&["x", "--wait", "50ms"], "true"), Some(75));
-    assert_eq!(user.code(&["y", "--try"], "true"), Some(0), "another lock");
-    let mut second = user.start(&["x"], LOOK);
-    first.go_on();
-    assert_eq!(first.code(), Some(0));
-    assert_eq!((second.line().as_str(), second.code()), ("left", Some(0)));
+    for user in User::of_each_program() {
+        let mut first = user.start(&["x"], STAY);
+        assert!(first.line().starts_with("in "));
+        assert_eq!(user.code(&["x", "--try"], "true"), Some(75));
+        assert_eq!(user.code(&["x", "--wait", "50ms"], "true"), Some(75));
+        assert_eq!(user.code(&["y", "--try"], "true"), Some(0), "another lock");
+        let mut second = user.start(&["x"], LOOK);
+        first.go_on();
+        assert_eq!(first.code(), Some(0));
+        assert_eq!((second.line().as_str(), second.code()), ("left", Some(0)));
+    }
 }
 
 #[test]

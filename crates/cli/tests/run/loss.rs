@@ -25,12 +25,13 @@ fn look_for(process: i32) -> String {
 
 #[test]
 fn a_command_whose_lock_is_broken_gets_sigterm_and_the_exit_code_is_76() {
-    let user = User::new();
-    let mut running = user.start(&["x"], POLITE);
-    assert_eq!(running.line(), "in");
-    user.break_lock("x");
-    assert_eq!((running.line().as_str(), running.code()), ("bye", Some(76)));
-    assert!(running.complaints().contains("the lock is lost"));
+    for user in User::of_each_program() {
+        let mut running = user.start(&["x"], POLITE);
+        assert_eq!(running.line(), "in");
+        user.break_lock("x");
+        assert_eq!((running.line().as_str(), running.code()), ("bye", Some(76)));
+        assert!(running.complaints().contains("the lock is lost"));
+    }
 }
 
 #[test]
@@ -70,14 +71,15 @@ fn a_command_whose_meshlock_run_was_killed_is_ended_by_the_node() {
 
 #[test]
 fn a_command_whose_meshlock_run_was_killed_gets_sigterm_first() {
-    let user = User::new();
-    let mut running = user.start(&["x"], POLITE);
-    assert_eq!(running.line(), "in");
-    running.signal(Signal::KILL);
-    running.end_status();
-    user.break_lock("x");
-    assert_eq!(running.line(), "bye");
-    assert_eq!(user.code(&["x", "--wait", "30s"], "true"), Some(0));
+    for user in User::of_each_program() {
+        let mut running = user.start(&["x"], POLITE);
+        assert_eq!(running.line(), "in");
+        running.signal(Signal::KILL);
+        running.end_status();
+        user.break_lock("x");
+        assert_eq!(running.line(), "bye");
+        assert_eq!(user.code(&["x", "--wait", "30s"], "true"), Some(0));
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod exits;
 mod loss;
 mod network;
 mod node;
+mod programs;
 mod signals;
 mod terminal;
 mod tree;

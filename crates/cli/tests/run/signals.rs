@@ -9,37 +9,39 @@ use crate::user::{Running, User, send};
 
 #[test]
 fn every_signal_goes_to_the_group_of_the_command() {
-    let user = User::new();
-    let signals = [
-        ("HUP", Signal::HUP),
-        ("INT", Signal::INT),
-        ("QUIT", Signal::QUIT),
-        ("USR1", Signal::USR1),
-        ("USR2", Signal::USR2),
-        ("TERM", Signal::TERM),
-        ("ALRM", Signal::ALARM),
-        ("PWR", Signal::POWER),
-    ];
-    for (name, signal) in signals {
-        let script = format!(
-            "exec 4<&0; trap 'echo got {name}; exit 3' {name}; cat <&4 & echo in; wait; echo not reached"
-        );
-        let mut running = user.start(&["x"], &script);
-        assert_eq!(running.line(), "in");
-        running.signal(signal);
-        assert_eq!((running.line(), running.code()), (format!("got {name}"), Some(3)));
-        // What it left behind ends with what it reads, or has ended of the signal.
+    for user in User::of_each_program() {
+        let signals = [
+            ("HUP", Signal::HUP),
+            ("INT", Signal::INT),
+            ("QUIT", Signal::QUIT),
+            ("USR1", Signal::USR1),
+            ("USR2", Signal::USR2),
+            ("TERM", Signal::TERM),
+            ("ALRM", Signal::ALARM),
+            ("PWR", Signal::POWER),
+        ];
+        for (name, signal) in signals {
+            let script = format!(
+                "exec 4<&0; trap 'echo got {name}; exit 3' {name}; cat <&4 & echo in; wait; echo not reached"
+            );
+            let mut running = user.start(&["x"], &script);
+            assert_eq!(running.line(), "in");
+            running.signal(signal);
+            assert_eq!((running.line(), running.code()), (format!("got {name}"), Some(3)));
+            // What it left behind ends with what it reads, or has ended of the signal.
+        }
     }
 }
 
 #[test]
 fn the_exit_code_contains_the_signal_that_ended_the_command() {
-    let user = User::new();
-    let mut running = user.start(&["x"], "echo in; exec sleep 600");
-    assert_eq!(running.line(), "in");
-    running.signal(Signal::TERM);
-    assert_eq!(running.code(), Some(128 + 15));
-    assert_eq!(user.code(&["x", "--try"], "true"), Some(0), "the lock is free");
+    for user in User::of_each_program() {
+        let mut running = user.start(&["x"], "echo in; exec sleep 600");
+        assert_eq!(running.line(), "in");
+        running.signal(Signal::TERM);
+        assert_eq!(running.code(), Some(128 + 15));
+        assert_eq!(user.code(&["x", "--try"], "true"), Some(0), "the lock is free");
+    }
 }
 
 #[test]

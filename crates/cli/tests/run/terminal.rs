@@ -13,7 +13,7 @@ fn on_a_terminal(user: &User, line: &str) -> Option<Running> {
     }
     let mut command: Command = user.command("script");
     command.args(["--quiet", "--return", "--command", line, "/dev/null"]);
-    command.env("MESHLOCK", env!("CARGO_BIN_EXE_meshlock"));
+    command.env("MESHLOCK", user.program());
     Some(Running::start(command))
 }
 
@@ -50,16 +50,17 @@ fn one_frame_of_top_is_as_wide_as_the_terminal() {
 
 #[test]
 fn a_command_reads_what_is_typed() {
-    let user = User::new();
-    let Some(mut running) =
-        on_a_terminal(&user, r#"exec $MESHLOCK run x -- sh -c 'echo in; read a; echo "got $a"; exit 6'"#)
-    else {
-        return;
-    };
-    read_to(&mut running, "in");
-    running.go_on();
-    read_to(&mut running, "got go");
-    assert_eq!(running.code(), Some(6));
+    for user in User::of_each_program() {
+        let Some(mut running) =
+            on_a_terminal(&user, r#"exec $MESHLOCK run x -- sh -c 'echo in; read a; echo "got $a"; exit 6'"#)
+        else {
+            return;
+        };
+        read_to(&mut running, "in");
+        running.go_on();
+        read_to(&mut running, "got go");
+        assert_eq!(running.code(), Some(6));
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node};
 use rustix::process::Signal;
 
 use crate::network::Far;
-use crate::user::{CLOSE_ALL, Running, User, send, wait_for_end};
+use crate::user::{CLOSE_ALL, MESHLOCK, Running, User, send, wait_for_end};
 
 /// A daemon as old books teach it: a session of its own, two forks, no descriptor of its parents. It writes its process id to the file
 /// `daemon` and ends when someone writes to the named pipe `gate`.
@@ -41,7 +41,7 @@ fn look_for(process: i32) -> String {
 }
 
 /// Returns the supervisor of a running `meshlock run`.
-fn supervisor_of(meshlock: i32) -> i32 {
+pub(crate) fn supervisor_of(meshlock: i32) -> i32 {
     let children = fs::read_to_string(format!("/proc/{meshlock}/task/{meshlock}/children")).unwrap();
     let is_supervisor = |id: &&str| {
         let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
@@ -55,15 +55,16 @@ fn a_daemon_keeps_the_lock_when_the_command_has_ended() {
     if !needs_program("bash") {
         return;
     }
-    let user = User::new();
-    let (mut running, daemon) = start(&user, &["x"], "exit 3");
-    assert_eq!(running.code(), Some(3), "the command itself has ended");
-    assert_eq!(user.code(&["x", "--try"], "true"), Some(75), "the daemon runs");
-    let mut second = user.start(&["x"], "cat trace");
-    user.wait_for_waiters("x", 1);
-    open_gate(&user);
-    assert_eq!((second.line().as_str(), second.code()), ("left", Some(0)));
-    wait_for_end(daemon);
+    for user in User::of_each_program() {
+        let (mut running, daemon) = start(&user, &["x"], "exit 3");
+        assert_eq!(running.code(), Some(3), "the command itself has ended");
+        assert_eq!(user.code(&["x", "--try"], "true"), Some(75), "the daemon runs");
+        let mut second = user.start(&["x"], "cat trace");
+        user.wait_for_waiters("x", 1);
+        open_gate(&user);
+        assert_eq!((second.line().as_str(), second.code()), ("left", Some(0)));
+        wait_for_end(daemon);
+    }
 }
 
 #[test]
@@ -72,8 +73,10 @@ fn a_daemon_has_ended_before_anyone_else_has_a_lock_that_is_lost() {
         return;
     }
     // `meshlock run` is there, has ended, or was killed.
-    for (then, kill) in [("read _", false), ("exit 0", false), ("read _", true)] {
-        let user = User::new();
+    let ways = [("read _", false), ("exit 0", false), ("read _", true)];
+    for ((then, kill), user) in
+        ways.into_iter().flat_map(|way| User::of_each_program().map(|user| (way, user)))
+    {
         let (mut running, daemon) = start(&user, &["x"], then);
         if kill {
             running.signal(Signal::KILL);
@@ -136,15 +139,16 @@ fn when_meshlock_and_the_node_are_killed_the_supervisor_ends_the_command() {
     if !needs_program("bash") {
         return;
     }
-    let user = User::new();
-    let (mut running, daemon) = start(&user, &["x"], "read _");
-    let (node, supervisor) = (user.node(), supervisor_of(running.id()));
-    running.signal(Signal::KILL);
-    running.end_status();
-    send(node, Signal::KILL);
-    wait_for_end(daemon);
-    wait_for_end(supervisor);
-    assert_eq!(running.line(), "", "nobody is left who could print");
+    for user in User::of_each_program() {
+        let (mut running, daemon) = start(&user, &["x"], "read _");
+        let (node, supervisor) = (user.node(), supervisor_of(running.id()));
+        running.signal(Signal::KILL);
+        running.end_status();
+        send(node, Signal::KILL);
+        wait_for_end(daemon);
+        wait_for_end(supervisor);
+        assert_eq!(running.line(), "", "nobody is left who could print");
+    }
 }
 
 #[test]
@@ -152,13 +156,14 @@ fn when_the_supervisor_is_killed_the_command_is_ended() {
     if !needs_program("bash") {
         return;
     }
-    let user = User::new();
-    let (mut running, daemon) = start(&user, &["x"], "read _");
-    send(supervisor_of(running.id()), Signal::KILL);
-    assert_eq!(running.code(), Some(128 + 9));
-    wait_for_end(daemon);
-    assert!(running.complaints().contains("the supervisor of CMD was killed"));
-    assert_eq!(user.code(&["x", "--wait", "3s"], "true"), Some(0), "the lock is free");
+    for user in User::of_each_program() {
+        let (mut running, daemon) = start(&user, &["x"], "read _");
+        send(supervisor_of(running.id()), Signal::KILL);
+        assert_eq!(running.code(), Some(128 + 9));
+        wait_for_end(daemon);
+        assert!(running.complaints().contains("the supervisor of CMD was killed"));
+        assert_eq!(user.code(&["x", "--wait", "3s"], "true"), Some(0), "the lock is free");
+    }
 }
 
 #[test]
@@ -259,7 +264,7 @@ fn a_command_that_ends_while_meshlock_is_stopped_frees_the_lock() {
 #[test]
 fn a_command_that_would_wait_for_itself_is_refused() {
     let user = User::new();
-    let meshlock = env!("CARGO_BIN_EXE_meshlock");
+    let meshlock = MESHLOCK;
     let nested = |outer: &[&str], inner: &str| {
         let output =
             user.run(outer, &format!("env -i XDG_STATE_HOME=$XDG_STATE_HOME {meshlock} run {inner} -- true"));

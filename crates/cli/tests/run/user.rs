@@ -21,16 +21,42 @@ pub(crate) const CLOSE_ALL: &str =
 /// A shell command that prints the number of its open sockets.
 pub(crate) const COUNT_SOCKETS: &str = "ls -l /proc/$$/fd | grep -c socket:";
 
+/// The programs as they are built, beside each other.
+pub(crate) const MESHLOCK: &str = env!("CARGO_BIN_EXE_meshlock");
+pub(crate) const SMALL_PROGRAM: &str = env!("CARGO_BIN_EXE_meshlock-supervisor");
+
 /// A user, whose embedded node is started by the first command.
 pub(crate) struct User {
     dir: TempDir,
+    meshlock: PathBuf,
 }
 
 impl User {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("runtime")).unwrap();
-        User { dir }
+        User { dir, meshlock: MESHLOCK.into() }
+    }
+
+    /// Returns a user whose `meshlock` is in the directory `bin`, without `meshlock-supervisor` beside it.
+    pub(crate) fn without_small_program() -> Self {
+        let mut user = User::new();
+        fs::create_dir(user.file("bin")).unwrap();
+        user.meshlock = user.file("bin/meshlock");
+        fs::hard_link(MESHLOCK, &user.meshlock)
+            .or_else(|_| fs::copy(MESHLOCK, &user.meshlock).map(drop))
+            .unwrap();
+        user
+    }
+
+    /// Returns a user for each way to have a supervisor: the small program, and `meshlock` itself.
+    pub(crate) fn of_each_program() -> [Self; 2] {
+        [User::new(), User::without_small_program()]
+    }
+
+    /// Returns the path of this user's `meshlock`.
+    pub(crate) fn program(&self) -> &str {
+        self.meshlock.to_str().unwrap()
     }
 
     /// Returns the path of a file of the user.
@@ -56,7 +82,7 @@ impl User {
 
     /// Returns `meshlock run` with these arguments, which end before the command to run.
     pub(crate) fn meshlock_run(&self, arguments: &[&str]) -> Command {
-        let mut command = self.command(env!("CARGO_BIN_EXE_meshlock"));
+        let mut command = self.command(self.program());
         command.arg("run").args(arguments);
         command
     }

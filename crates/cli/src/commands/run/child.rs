@@ -1,31 +1,34 @@
-//! CMD and all processes that it starts: below a [supervisor](super::supervisor), in a process group of its own.
+//! CMD and all processes that it starts: below a [supervisor](meshlock_supervisor), in a process group of its own.
 
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
 use meshlock_cluster::names::LockName;
+use meshlock_supervisor::{
+    Control, FromSupervisor, OURSELVES, SUPERVISE, StartOrder, Terminal, alone_in_group, identity,
+};
 use meshlock_system::{Process, children_of, kill_descendants, signal_descendants};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpgrp, getpid, kill_current_process_group, kill_process, kill_process_group,
     set_child_subreaper, waitpid,
 };
 
-use super::control::{Control, FromSupervisor, StartOrder};
-use super::supervisor;
-use super::terminal::{Terminal, alone_in_group};
+use super::beside;
 use super::waiting::GrantedLock;
-
-/// The program of this process, even if its file has been replaced meanwhile.
-pub(super) const OURSELVES: &str = "/proc/self/exe";
 
 /// CMD's supervisor, before CMD is started.
 pub(super) struct WaitingSupervisor {
     pid: Pid,
     control: Control,
+    /// The supervisor as a process, if it has been looked for.
+    running: Option<Process>,
+    /// The processes of Meshlock that this process has started: they are not CMD's.
+    ours: Vec<Process>,
 }
 
 impl WaitingSupervisor {
@@ -33,14 +36,26 @@ impl WaitingSupervisor {
     /// `node` and the name of the lock are seen by [commands below it](super::nesting).
     pub(super) fn start(node: &[String; 2], name: &LockName, command: &[OsString]) -> anyhow::Result<Self> {
         let (control, theirs) = Control::pair().context("cannot make a pair of sockets")?;
-        let mut process = Command::new(OURSELVES);
-        process.arg(supervisor::NAME).args(node).arg(name.as_str()).args(command);
-        process.process_group(0).stdin(Stdio::from(theirs));
-        process.env("MESHLOCK_NAME", name.as_str());
-        let pid = Pid::from_child(&process.spawn().context("cannot start a process for CMD")?);
+        let start = |program: &Path| {
+            let mut process = Command::new(program);
+            process.arg(SUPERVISE).args(node).arg(name.as_str()).arg(identity()).args(command);
+            process.process_group(0).stdin(Stdio::from(theirs.try_clone()?));
+            process.env("MESHLOCK_NAME", name.as_str()).spawn()
+        };
+        let program = beside::supervisor();
+        // Whatever is wrong with the file of the small program, this program is there.
+        let started = start(&program).or_else(|_| start(Path::new(OURSELVES)));
+        let pid = Pid::from_child(&started.context("cannot start a process for CMD")?);
         // If the supervisor is killed, what is below it comes to this process. Where that is impossible, the supervisor says so.
         let _ = set_child_subreaper(Some(getpid()));
-        Ok(WaitingSupervisor { pid, control })
+        Ok(WaitingSupervisor { pid, control, running: None, ours: Vec::new() })
+    }
+
+    /// Notes which processes this one has started for itself: all that it has before CMD is started. To be called after each of them.
+    pub(super) fn note_own_processes(&mut self) -> io::Result<()> {
+        self.running = Process::find(self.id());
+        self.ours = children_of(Process::this()?);
+        Ok(())
     }
 
     /// Returns the process of the supervisor, which leads a process group.
@@ -51,17 +66,14 @@ impl WaitingSupervisor {
 
 /// CMD and the processes that it has started.
 pub(super) struct Child {
+    /// The supervisor; it is `running` until it has ended.
     supervisor: WaitingSupervisor,
-    /// The supervisor as a process; `None` once it has ended.
-    running: Option<Process>,
     /// CMD's process group, which is also the id of its first process.
     group: Pid,
     terminal: Option<Terminal>,
     /// Whether `meshlock run` is alone in its process group.
     alone: bool,
     this: Process,
-    /// The processes of Meshlock that this process has started: they are not CMD's.
-    ours: Vec<Process>,
 }
 
 /// What has happened to CMD.
@@ -87,7 +99,6 @@ impl Child {
         let order =
             StartOrder { foreground, keep_alive: keep_alive.is_some(), fence: held.fence.to_string(), slot };
         let this = Process::this()?;
-        let ours = children_of(this);
         let stdin = io::stdin();
         let descriptors: Vec<BorrowedFd<'_>> = std::iter::once(stdin.as_fd())
             .chain(keep_alive.as_ref().map(AsFd::as_fd))
@@ -97,11 +108,10 @@ impl Child {
         // Only CMD keeps the session by it, whatever becomes of this process from here on.
         drop(descriptors);
         drop(keep_alive);
-        let running = Process::find(supervisor.id());
         match supervisor.control.receive()? {
             Some(FromSupervisor::Started(cmd)) => {
                 let group = Pid::from_raw(cmd).context("a process has a number")?;
-                Ok(Ok(Child { supervisor, running, group, terminal, alone, this, ours }))
+                Ok(Ok(Child { supervisor, group, terminal, alone, this }))
             }
             Some(FromSupervisor::Ended { code, .. }) => Ok(Err(code)),
             Some(FromSupervisor::Stopped(_)) | None => anyhow::bail!("the supervisor of CMD was killed"),
@@ -115,12 +125,12 @@ impl Child {
 
     /// Returns the descriptor that is readable when something has happened to CMD; `None` once the supervisor has ended.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.running.map(|_| self.supervisor.control.as_fd())
+        self.supervisor.running.map(|_| self.supervisor.control.as_fd())
     }
 
     /// Returns whether the supervisor has told that CMD has ended, and [`look`](Child::look) would say so.
     pub(super) fn has_ended(&self) -> bool {
-        self.running.is_some() && self.supervisor.control.tells_the_end()
+        self.supervisor.running.is_some() && self.supervisor.control.tells_the_end()
     }
 
     /// Passes a signal on to CMD's process group.
@@ -135,31 +145,31 @@ impl Child {
     /// Asks all processes of CMD to end, including stopped ones.
     pub(super) fn ask_to_end(&self) {
         for signal in [Signal::TERM, Signal::CONT] {
-            if let Some(supervisor) = self.running {
+            if let Some(supervisor) = self.supervisor.running {
                 signal_descendants(supervisor, &[], signal);
             }
-            signal_descendants(self.this, &self.ours, signal);
+            signal_descendants(self.this, &self.supervisor.ours, signal);
         }
     }
 
     /// Kills all processes of CMD.
     pub(super) fn kill(&self) {
-        if let Some(supervisor) = self.running {
+        if let Some(supervisor) = self.supervisor.running {
             kill_descendants(supervisor, &[]);
         }
-        kill_descendants(self.this, &self.ours);
+        kill_descendants(self.this, &self.supervisor.ours);
     }
 
     /// Returns whether CMD has no processes any more.
     pub(super) fn is_gone(&self) -> bool {
         let mut orphans = children_of(self.this);
-        orphans.retain(|child| !self.ours.contains(child));
-        self.running.is_none() && orphans.is_empty()
+        orphans.retain(|child| !self.supervisor.ours.contains(child));
+        self.supervisor.running.is_none() && orphans.is_empty()
     }
 
     /// Waits until the supervisor has ended, as it does when no process of CMD is left.
     pub(super) fn wait_for_end(&mut self) -> io::Result<()> {
-        while self.running.is_some() {
+        while self.supervisor.running.is_some() {
             self.look()?;
         }
         Ok(())
@@ -176,7 +186,7 @@ impl Child {
             }
             Some(FromSupervisor::Ended { code, is_last }) => Ok(Some(ChildEvent::Ended { code, is_last })),
             None => {
-                self.running = None;
+                self.supervisor.running = None;
                 let status = waitpid(Some(self.supervisor.pid), WaitOptions::empty())?;
                 let killed = status.is_some_and(|(_, status)| status.exit_status() != Some(0));
                 Ok(killed.then_some(ChildEvent::SupervisorKilled))

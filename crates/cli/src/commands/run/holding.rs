@@ -14,13 +14,14 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use meshlock_cluster::time::{Span, Time};
+use meshlock_supervisor::{code_of_signal, tell};
 use meshlock_system::now;
 use meshlock_wire::clients::LossKind;
 use rustix::process::Signal;
 
+use super::EXIT_LOST;
 use super::child::{Child, ChildEvent};
 use super::events::{EventSource, WakeReason};
-use super::{EXIT_LOST, code_of_signal, tell};
 use crate::output::CommandOutcome;
 use meshlock_client::{ConnectionError, Loss, PolledRequest, RequestState};
 

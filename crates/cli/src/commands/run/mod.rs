@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  meshlock run ──connects──▶ node          the session: one socket
-//!       │ starts the supervisor, below which CMD's processes will be  (child, supervisor)
+//!       │ starts the supervisor, below which CMD's processes will be  (child, beside, crates/supervisor)
 //!       │ waits until the lock is granted  (waiting)
-//!       │ has the supervisor start CMD as a process group of its own  (child, control, start)
+//!       │ has the supervisor start CMD as a process group of its own  (child)
 //!       │ passes signals on, watches the lease, ends CMD in time if the lock is lost  (holding)
 //!       ▼
 //!  CMD's exit code
@@ -15,15 +15,12 @@
 //! it if the lock is lost and `meshlock` is gone. If the node is on another machine, a [relay](meshlock_client) in a process of its own
 //! does that in the node's place.
 
+mod beside;
 mod child;
-mod control;
 mod events;
 mod holding;
 pub(crate) mod keeper;
 mod nesting;
-pub(crate) mod start;
-pub(crate) mod supervisor;
-mod terminal;
 mod waiting;
 
 use std::ffi::OsString;
@@ -34,13 +31,13 @@ use clap::Args;
 use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::Wait;
+use meshlock_supervisor::{code_of_signal, tell};
 
 use crate::location::NodeFlags;
-use crate::output::{CommandOutcome, Printable, UsageError};
+use crate::output::{CommandOutcome, UsageError};
 use crate::settings::duration::HumanDuration;
 use child::Child;
 use events::EventSource;
-pub(crate) use events::let_signals_through;
 use holding::Holding;
 use waiting::{RunRequest, Waited};
 
@@ -162,16 +159,6 @@ fn label(command: &OsString) -> ClientLabel {
     let name: String = file.chars().take(40).collect();
     let label = format!("{name}, process {id}").parse();
     label.unwrap_or_else(|_| format!("process {id}").parse().expect("short and printable"))
-}
-
-/// Returns the exit code by which shells report that a signal ended a process.
-fn code_of_signal(signal: i32) -> u8 {
-    u8::try_from(128 + signal).unwrap_or(u8::MAX)
-}
-
-/// Prints a message for the user. That nobody may read it is not an error.
-fn tell(what: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "meshlock: {}", Printable(what));
 }
 
 #[cfg(test)]

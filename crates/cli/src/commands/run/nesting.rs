@@ -1,6 +1,6 @@
 //! Refuses a command that would wait for itself: `meshlock run x -- … meshlock run x -- …`.
 //!
-//! Everything that runs under a lock is below its [supervisor](super::supervisor), whose arguments say which lock of which node that is.
+//! Everything that runs under a lock is below its [supervisor](meshlock_supervisor), whose arguments say which lock of which node that is.
 //! So it is enough to look at the processes above this one. Nothing of the environment is trusted.
 //!
 //! A node can be named in many ways (`node.sock`, `./node.sock`, a link, a name or a number of its machine), two nodes in the same way
@@ -8,16 +8,17 @@
 //! name, both nodes are asked which they are: nodes of one cluster know each other as members of their view. A command without such a
 //! process above it, as almost all are, asks nothing and loses no time.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 
 use meshlock_client::NodeEndpoint;
 use meshlock_cluster::names::{ClientLabel, Incarnation, LockName, Member};
+use meshlock_supervisor::SUPERVISE;
 use meshlock_system::ancestors;
 use meshlock_wire::clients::Status;
 
-use super::supervisor;
 use crate::commands::target;
 use crate::embedded;
 use crate::location::{FoundBy, NodeFlags, NodeLocation, node_address};
@@ -25,6 +26,9 @@ use crate::output::UsageError;
 
 /// Maximum number of processes above this one that are looked at.
 const MAX_DEPTH: usize = 1000;
+
+/// Maximum length of those arguments of a supervisor that are looked at: the program, two paths and the name of a lock.
+const MAX_WORDS_BYTES: usize = 16 << 10;
 
 /// What is said instead of the place of the embedded node, of which a user has one.
 const EMBEDDED: &str = "embedded";
@@ -97,11 +101,12 @@ pub(super) fn refuse_own_lock(
 
 /// Returns of which node a process has the lock, if it is the supervisor of a command under this lock.
 fn held_by(process: i32, lock: &LockName) -> Option<[String; 2]> {
-    let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-    let mut words = line.split(|byte| *byte == 0).skip(1);
+    let mut line = [0; MAX_WORDS_BYTES];
+    let read = File::open(format!("/proc/{process}/cmdline")).and_then(|mut file| file.read(&mut line));
+    let mut words = line[..read.unwrap_or(0)].split(|byte| *byte == 0).skip(1);
     let mut next = || words.next().unwrap_or_default();
     let [name, place, certificate, held] = [next(), next(), next(), next()];
-    let is_held = name == supervisor::NAME.as_bytes() && held == lock.as_str().as_bytes();
+    let is_held = name == SUPERVISE.as_bytes() && held == lock.as_str().as_bytes();
     is_held.then(|| [place, certificate].map(|word| String::from_utf8_lossy(word).into_owned()))
 }
 

@@ -9,12 +9,13 @@ use meshlock_cluster::node::LockQueue;
 use meshlock_cluster::node::{Age, line};
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::{Span, Time};
+use meshlock_supervisor::tell;
 use meshlock_system::now;
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::child::WaitingSupervisor;
 use super::events::{EventSource, WakeReason};
-use super::{label, nesting, tell};
+use super::{label, nesting};
 use crate::embedded;
 use crate::location::{self, FoundBy, NodeFlags, NodeLocation};
 use crate::output::UsageError;
@@ -125,11 +126,17 @@ impl RunRequest {
     }
 
     /// Waits for the answer of one node. Returns `None` if the node leaves its cluster.
-    fn wait_at(&self, mut connection: Connection, events: &EventSource) -> anyhow::Result<Option<Waited>> {
+    fn wait_at(
+        &mut self,
+        mut connection: Connection,
+        events: &EventSource,
+    ) -> anyhow::Result<Option<Waited>> {
         // If this process is gone when the lock is lost, the node ends what is below the supervisor.
         connection.send(&ToNode::Guard { group: self.supervisor.id() })?;
         let wait = self.wait.after(now().since(self.since));
         let mut request = PolledRequest::send(connection, self.lock.clone(), wait, self.permits)?;
+        // By now all processes that this one needs are there, and the node has something to do.
+        self.supervisor.note_own_processes()?;
         let mut tell_at = std::io::stderr().is_terminal().then(|| self.since + TELL_AFTER);
         while *request.state() == RequestState::Waiting {
             match events.wait(request.descriptor(), None, tell_at)? {

@@ -14,7 +14,7 @@
 //! the time to start it off the time between the grant and CMD.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -28,15 +28,13 @@ use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Pid, Signal, WaitOptions, set_child_subreaper, setpgid, setsid, wait};
 
-use super::control::{Control, FromSupervisor, StartOrder};
-use super::events::{BlockedSignals, block_signals};
-use super::{code_of_signal, start, tell};
+use crate::control::{Control, FromSupervisor, StartOrder};
+use crate::identity::identity;
+use crate::signals::BlockedSignals;
+use crate::{OURSELVES, START, code_of_signal, start, tell};
 
-/// Name of the hidden command. Its arguments are the place of the node and the certificate for it, the lock and CMD. It is started for every `meshlock run`, and must be fast.
-pub(crate) const NAME: &str = "supervise-held";
-
-/// Number of arguments before CMD.
-const BEFORE_COMMAND: usize = 3;
+/// Number of arguments before the identity of `meshlock run`: the place of the node, the certificate for it, and the lock.
+const BEFORE_IDENTITY: usize = 3;
 
 /// Smallest number for the descriptor that CMD inherits. Scripts use small descriptors themselves (`exec 3<file`).
 const MIN_DESCRIPTOR: i32 = 100;
@@ -47,15 +45,20 @@ const RESERVE: Span = Span::from_millis(150);
 /// How long to wait for processes that were killed before those are killed that were started meanwhile.
 const KILL_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 
+/// Returns whether the `meshlock run` that gives these arguments was built from the same sources.
+pub(crate) fn is_for_this_program(arguments: &[OsString]) -> bool {
+    arguments.get(BEFORE_IDENTITY).is_some_and(|theirs| theirs == identity())
+}
+
 /// Runs the supervisor of CMD in its own process. Its standard input is the connection to `meshlock run`.
-pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<()> {
-    let command = arguments.get(BEFORE_COMMAND..).unwrap_or_default();
-    let control = Control::of(io::stdin().as_fd().try_clone_to_owned()?);
+pub(crate) fn run(arguments: &[OsString]) -> io::Result<()> {
+    let command = arguments.get(BEFORE_IDENTITY + 1..).unwrap_or_default();
+    let control = Control::of_stdin()?;
     let subreaper = set_child_subreaper(Some(rustix::process::getpid()));
     // `meshlock run` has not got the lock, or was killed: there is nothing to do.
     let Some((order, descriptors)) = control.receive_order()? else { return Ok(()) };
     if let Err(error) = subreaper {
-        tell(format!(
+        tell(format_args!(
             "processes that leave CMD's process group do not keep the lock: this system has no child subreapers ({error})"
         ));
     }
@@ -63,12 +66,12 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<()> {
         Ok(started) => started,
         Err(error) => {
             let program = command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
-            tell(format!("cannot run '{program}': {error}"));
-            return Ok(control.say(FromSupervisor::Ended { code: start::code_of(&error), is_last: true })?);
+            tell(format_args!("cannot run '{program}': {error}"));
+            return control.say(FromSupervisor::Ended { code: start::code_of(&error), is_last: true });
         }
     };
     // From here on only SIGKILL ends this process before the last one below it.
-    let signals = block_signals();
+    let signals = BlockedSignals::all();
     let mut supervisor =
         Supervisor { cmd, control: Some(control), session, bytes: Vec::new(), kill_at: None };
     supervisor.say(FromSupervisor::Started(cmd.as_raw_nonzero().get()));
@@ -77,7 +80,7 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<()> {
         supervisor.run(&signals)
     });
     // Whatever has failed: nothing that runs may be left behind without a supervisor.
-    Ok(supervised.or_else(|_| supervisor.end_all())?)
+    supervised.or_else(|_| supervisor.end_all())
 }
 
 /// Starts CMD with the first descriptor as its standard input. Returns its process, and the descriptors that keep the session.
@@ -97,8 +100,8 @@ fn spawn(
     };
     let session = descriptors;
     let mut process = if order.foreground {
-        let mut process = Command::new(super::child::OURSELVES);
-        process.arg(start::NAME).arg("--").args(command);
+        let mut process = Command::new(OURSELVES);
+        process.arg(START).args(command);
         process
     } else {
         let mut words = command.iter();
@@ -134,12 +137,9 @@ fn let_go_of_the_callers_files() -> io::Result<()> {
 
 /// Returns whether the process that has started this one was stopped by a signal or a debugger.
 fn is_parent_stopped() -> bool {
-    let stat = rustix::process::getppid()
-        .and_then(|parent| fs::read_to_string(format!("/proc/{}/stat", parent.as_raw_nonzero())).ok())
-        .unwrap_or_default();
-    // The name of the program, in parentheses, can contain anything.
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    matches!(state, Some('T' | 't'))
+    rustix::process::getppid()
+        .and_then(|parent| Process::find(parent.as_raw_nonzero().get()))
+        .is_some_and(Process::is_stopped)
 }
 
 struct Supervisor {

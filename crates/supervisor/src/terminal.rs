@@ -12,32 +12,32 @@ use rustix::process::{Pid, getpgrp, getpid};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 /// The terminal that controls this session.
-pub(super) struct Terminal(File);
+pub struct Terminal(File);
 
 impl Terminal {
     /// Opens the terminal. There is none in a service or a cron job.
-    pub(super) fn open() -> Option<Self> {
+    pub fn open() -> Option<Self> {
         OpenOptions::new().read(true).write(true).open("/dev/tty").ok().map(Terminal)
     }
 
     /// Returns whether our own process group is in the foreground.
-    pub(super) fn is_ours(&self) -> bool {
+    pub fn is_ours(&self) -> bool {
         tcgetpgrp(&self.0).is_ok_and(|group| group == getpgrp())
     }
 
     /// Returns whether this process group is in the foreground.
-    pub(super) fn is_of(&self, group: Pid) -> bool {
+    pub fn is_of(&self, group: Pid) -> bool {
         tcgetpgrp(&self.0).is_ok_and(|foreground| foreground == group)
     }
 
     /// Puts a process group into the foreground. `SIGTTOU` must be blocked, as it is everywhere in `meshlock run`.
-    pub(super) fn give_to(&self, group: Pid) -> io::Result<()> {
+    pub fn give_to(&self, group: Pid) -> io::Result<()> {
         Ok(tcsetpgrp(&self.0, group)?)
     }
 }
 
 /// Returns whether our process is the only one in its process group.
-pub(super) fn alone_in_group() -> bool {
+pub fn alone_in_group() -> bool {
     if getpgrp() != getpid() {
         return false;
     }

@@ -18,23 +18,23 @@ const MAX_PACKET_BYTES: usize = 128;
 
 /// One end of the connection.
 #[derive(Debug)]
-pub(super) struct Control(OwnedFd);
+pub struct Control(OwnedFd);
 
 /// The order to start CMD.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StartOrder {
+pub struct StartOrder {
     /// Whether CMD comes to the terminal's foreground first.
-    pub(super) foreground: bool,
+    pub foreground: bool,
     /// Whether the second descriptor is one that CMD inherits, to keep the session.
-    pub(super) keep_alive: bool,
+    pub keep_alive: bool,
     /// The values of `MESHLOCK_FENCE` and `MESHLOCK_SLOT`.
-    pub(super) fence: String,
-    pub(super) slot: String,
+    pub fence: String,
+    pub slot: String,
 }
 
 /// What the supervisor tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FromSupervisor {
+pub enum FromSupervisor {
     /// CMD was started as this process, which leads a process group.
     Started(i32),
     /// This signal has stopped CMD.
@@ -45,18 +45,19 @@ pub(super) enum FromSupervisor {
 
 impl Control {
     /// Creates a connection: the end of `meshlock run`, and that of the supervisor.
-    pub(super) fn pair() -> io::Result<(Self, OwnedFd)> {
+    pub fn pair() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Control(ours), theirs))
     }
 
-    pub(super) fn of(descriptor: OwnedFd) -> Self {
-        Control(descriptor)
+    /// Returns the supervisor's end, which is its standard input.
+    pub(crate) fn of_stdin() -> io::Result<Self> {
+        Ok(Control(io::stdin().as_fd().try_clone_to_owned()?))
     }
 
     /// Sends the order to start, with copies of these descriptors.
-    pub(super) fn order(&self, order: &StartOrder, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub fn order(&self, order: &StartOrder, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let flags = u8::from(order.foreground) | u8::from(order.keep_alive) << 1;
         let text = format!("{flags}\n{}\n{}", order.fence, order.slot);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
@@ -69,7 +70,7 @@ impl Control {
     }
 
     /// Waits for the order to start. Returns `None` if the other end has gone.
-    pub(super) fn receive_order(&self) -> io::Result<Option<(StartOrder, Vec<OwnedFd>)>> {
+    pub(crate) fn receive_order(&self) -> io::Result<Option<(StartOrder, Vec<OwnedFd>)>> {
         let mut bytes = [0; MAX_PACKET_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -98,13 +99,13 @@ impl Control {
     }
 
     /// Tells `meshlock run` something.
-    pub(super) fn say(&self, what: FromSupervisor) -> io::Result<()> {
+    pub(crate) fn say(&self, what: FromSupervisor) -> io::Result<()> {
         send(&self.0, &what.encode(), SendFlags::NOSIGNAL)?;
         Ok(())
     }
 
     /// Waits for what the supervisor tells next. Returns `None` if it has gone.
-    pub(super) fn receive(&self) -> io::Result<Option<FromSupervisor>> {
+    pub fn receive(&self) -> io::Result<Option<FromSupervisor>> {
         let mut bytes = [0; MAX_PACKET_BYTES];
         loop {
             match recv(&self.0, &mut bytes[..], RecvFlags::empty()) {
@@ -117,7 +118,7 @@ impl Control {
     }
 
     /// Whether what the supervisor tells next, if it has told anything, is that CMD has ended. It is read later.
-    pub(super) fn tells_the_end(&self) -> bool {
+    pub fn tells_the_end(&self) -> bool {
         let mut bytes = [0; MAX_PACKET_BYTES];
         match recv(&self.0, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Ok((_, count)) => {
@@ -127,8 +128,17 @@ impl Control {
         }
     }
 
+    /// Whether `meshlock run`, which has said nothing yet, is there: its end of the connection is open.
+    pub(crate) fn has_peer(&self) -> bool {
+        let mut bytes = [0; MAX_PACKET_BYTES];
+        match recv(&self.0, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((_, count)) => count > 0,
+            Err(error) => error == Errno::AGAIN,
+        }
+    }
+
     /// Whether the other end, from which nothing more is expected, has gone. To be called when there is something to read.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         let mut bytes = [0; MAX_PACKET_BYTES];
         !matches!(
             recv(&self.0, &mut bytes[..], RecvFlags::DONTWAIT),
@@ -176,7 +186,7 @@ mod tests {
     #[test]
     fn an_order_arrives_with_its_descriptors() {
         let (ours, theirs) = Control::pair().unwrap();
-        let theirs = Control::of(theirs);
+        let theirs = Control(theirs);
         let order =
             StartOrder { foreground: false, keep_alive: true, fence: "12".to_owned(), slot: String::new() };
         let (read, write) = io::pipe().unwrap();
@@ -193,7 +203,8 @@ mod tests {
             assert_eq!(ours.tells_the_end(), matches!(said, FromSupervisor::Ended { .. }));
             assert_eq!(ours.receive().unwrap(), Some(said));
         }
+        assert!(theirs.has_peer());
         drop(ours);
-        assert!(theirs.is_over() && theirs.receive_order().unwrap().is_none());
+        assert!(!theirs.has_peer() && theirs.is_over() && theirs.receive_order().unwrap().is_none());
     }
 }
