@@ -96,6 +96,8 @@ impl OpenRequests {
             | ToClient::Locks { .. }
             | ToClient::Leaves { .. }
             | ToClient::Left(_)
+            | ToClient::Access { .. }
+            | ToClient::AccessSet { .. }
             | ToClient::Traced { .. } => None,
         }
     }

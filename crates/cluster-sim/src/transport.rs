@@ -11,7 +11,7 @@ use super::world::World;
 use meshlock_cluster::links::Frame;
 use meshlock_cluster::membership::message::RaftKind;
 use meshlock_cluster::node::{Abilities, Content, Input, LinkPayload, Packet, Route};
-use meshlock_wire::sites::{CARRIES_FOR_OTHERS, CHANGES_VOTERS, VERSIONS};
+use meshlock_wire::sites::{AGREES_ON_ACCESS, CARRIES_FOR_OTHERS, CHANGES_VOTERS, VERSIONS};
 
 impl World {
     /// Sends a packet of a node, encoded as bytes.
@@ -24,7 +24,8 @@ impl World {
         }
         let is_too_new = version < CARRIES_FOR_OTHERS
             && (packet.content.is_beat() || packet.route != Route::Direct)
-            || version < CHANGES_VOTERS && packet.content.is_about_voters();
+            || version < CHANGES_VOTERS && packet.content.is_about_voters()
+            || version < AGREES_ON_ACCESS && packet.content.is_about_access();
         if is_too_new {
             // A host does not send what the other side cannot read.
             return Ok(());
@@ -137,6 +138,7 @@ impl World {
             let abilities = Abilities {
                 carries: version >= CARRIES_FOR_OTHERS,
                 changes_voters: version >= CHANGES_VOTERS,
+                agrees_on_access: version >= AGREES_ON_ACCESS,
             };
             self.drive(at, Input::Connected { site: self.names[other].clone(), abilities })?;
         }

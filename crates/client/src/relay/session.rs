@@ -100,6 +100,8 @@ impl RelayedSession {
             | ToClient::Locks { .. }
             | ToClient::Leaves { .. }
             | ToClient::Left(_)
+            | ToClient::Access { .. }
+            | ToClient::AccessSet { .. }
             | ToClient::Traced { .. } => Some(said),
         }
     }

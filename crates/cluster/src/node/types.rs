@@ -17,11 +17,13 @@ pub struct Abilities {
     pub carries: bool,
     /// Changes of voters.
     pub changes_voters: bool,
+    /// The access document.
+    pub agrees_on_access: bool,
 }
 
 impl Abilities {
     /// The abilities of this program.
-    pub const ALL: Abilities = Abilities { carries: true, changes_voters: true };
+    pub const ALL: Abilities = Abilities { carries: true, changes_voters: true, agrees_on_access: true };
 }
 
 /// An input of a node.
@@ -37,6 +39,8 @@ pub enum Input {
     Persisted(WriteToken),
     /// A client calls.
     Call(ClientCall),
+    /// The calendar clock shows this second since 1970: join tokens end by it. Nothing else depends on it.
+    WallClock(u64),
 }
 
 /// An effect that a node asks for.

@@ -179,6 +179,10 @@ async fn answer(
             front.leave(caller).await?;
             ToClient::Left(tag)
         }
+        ToNode::Access { .. } => ToClient::Access { tag, access: Box::new(front.access(caller)?) },
+        ToNode::SetAccess { base, document, .. } => {
+            ToClient::AccessSet { tag, version: front.set_access(caller, base, *document).await? }
+        }
         ToNode::Hello { .. }
         | ToNode::Ping(_)
         | ToNode::Acquire { .. }

@@ -289,7 +289,9 @@ impl ConnectedClient {
             | ToNode::SetRules { tag, .. }
             | ToNode::Locks { tag }
             | ToNode::Remove { tag, .. }
-            | ToNode::Leave { tag } => {
+            | ToNode::Leave { tag }
+            | ToNode::Access { tag }
+            | ToNode::SetAccess { tag, .. } => {
                 self.unless_too_fast(tag, admitted, || self.ask(greeted.caller.clone(), tag, message));
             }
         }
@@ -475,6 +477,8 @@ fn kind_of(message: &ToNode) -> Option<RequestKind> {
         | ToNode::SetRules { .. }
         | ToNode::Locks { .. }
         | ToNode::Remove { .. }
-        | ToNode::Leave { .. } => Some(RequestKind::Ask),
+        | ToNode::Leave { .. }
+        | ToNode::Access { .. }
+        | ToNode::SetAccess { .. } => Some(RequestKind::Ask),
     }
 }

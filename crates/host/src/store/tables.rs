@@ -6,7 +6,9 @@ use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefi
 use serde::de::DeserializeOwned;
 
 use super::error::StoreError;
+use meshlock_cluster::access::AgreedAccess;
 use meshlock_cluster::founding::Founding;
+use meshlock_cluster::membership::access;
 use meshlock_cluster::membership::disk::{Ballot, Disk, DiskWrite, LogEntry, Registrations, Saved};
 use meshlock_cluster::membership::voters::{VoterChange, Voters};
 use meshlock_cluster::names::{Incarnation, SiteName};
@@ -16,8 +18,12 @@ use meshlock_wire::disk::RecordError;
 /// The newest format version of the tables below. It rises with every change that an older program would misread.
 ///
 /// A file has format 1 until the voters change: then it gets [`VOTERS`], [`VOTER_ID`] or [`KNOWN`], or changes of voters in its log. A program that knows
-/// only format 1 would go on counting the first voters, and refuses the file.
-pub(super) const FORMAT: u8 = 2;
+/// only format 1 would go on counting the first voters, and refuses the file. It gets format 3 with the first access document ([`ACCESS`],
+/// [`KNOWN_ACCESS`], or one in its log): an older program would let in whom the document refuses.
+pub(super) const FORMAT: u8 = 3;
+
+/// The format of a file with other voters than the first ones.
+const VOTERS_FORMAT: u8 = 2;
 
 /// The format of a new file.
 const FIRST_FORMAT: u8 = 1;
@@ -41,6 +47,10 @@ const VOTERS: &str = "voters";
 const VOTER_ID: &str = "voter id";
 /// Who votes, as another site has said. From format 2 on.
 const KNOWN: &str = "known voters";
+/// The access document of the saved state. From format 3 on.
+const ACCESS: &str = "access";
+/// The access document, as another site has said. From format 3 on.
+const KNOWN_ACCESS: &str = "known access";
 
 /// The first transaction of a new file.
 pub(super) fn found(database: &Database, site: &SiteName) -> Result<(), redb::Error> {
@@ -80,23 +90,30 @@ fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::
             put(transaction, REGISTRATIONS, &record::encode(registrations))
         }
         DiskWrite::VoterId(id) => {
-            raise_format(transaction)?;
+            raise_format(transaction, VOTERS_FORMAT)?;
             transaction.open_table(LOG)?.retain(|_, _| false)?;
-            for key in [BALLOT, SAVED, VOTERS] {
+            for key in [BALLOT, SAVED, VOTERS, ACCESS] {
                 transaction.open_table(STATE)?.remove(key)?;
             }
             put(transaction, VOTER_ID, &record::encode(id))
         }
         DiskWrite::Known(voters) => {
-            raise_format(transaction)?;
+            raise_format(transaction, VOTERS_FORMAT)?;
             put(transaction, KNOWN, &record::encode(voters))
+        }
+        DiskWrite::KnownAccess(access) => {
+            raise_format(transaction, FORMAT)?;
+            put(transaction, KNOWN_ACCESS, &record::encode(access))
         }
         DiskWrite::Incarnation(incarnation) => put(transaction, INCARNATION, &record::encode(incarnation)),
         DiskWrite::Ballot(ballot) => put(transaction, BALLOT, &record::encode(ballot)),
         DiskWrite::Append(entries) => {
             let Some(first) = entries.first() else { return Ok(()) };
             if entries.iter().any(|entry| VoterChange::is_change(&entry.data)) {
-                raise_format(transaction)?;
+                raise_format(transaction, VOTERS_FORMAT)?;
+            }
+            if entries.iter().any(|entry| access::is_access(&entry.data)) {
+                raise_format(transaction, FORMAT)?;
             }
             let mut log = transaction.open_table(LOG)?;
             log.retain_in(first.index.., |_, _| false)?;
@@ -119,17 +136,27 @@ fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::
 fn put_saved(transaction: &WriteTransaction, saved: &Saved) -> Result<(), redb::Error> {
     put(transaction, SAVED, &record::encode(saved))?;
     if let Some(voters) = &saved.voters {
-        raise_format(transaction)?;
-        put(transaction, VOTERS, &record::encode(voters))
+        raise_format(transaction, VOTERS_FORMAT)?;
+        put(transaction, VOTERS, &record::encode(voters))?;
     } else {
         transaction.open_table(STATE)?.remove(VOTERS)?;
-        Ok(())
     }
+    if let Some(access) = &saved.access {
+        raise_format(transaction, FORMAT)?;
+        put(transaction, ACCESS, &record::encode(access))?;
+    } else {
+        transaction.open_table(STATE)?.remove(ACCESS)?;
+    }
+    Ok(())
 }
 
-/// Makes the file one that older programs refuse.
-fn raise_format(transaction: &WriteTransaction) -> Result<(), redb::Error> {
-    transaction.open_table(IDENTITY)?.insert("format", [FORMAT].as_slice())?;
+/// Makes the file one of at least this format, which programs refuse that do not know it.
+fn raise_format(transaction: &WriteTransaction, format: u8) -> Result<(), redb::Error> {
+    let mut identity = transaction.open_table(IDENTITY)?;
+    let is_older = identity.get("format")?.is_none_or(|found| found.value() < [format].as_slice());
+    if is_older {
+        identity.insert("format", [format].as_slice())?;
+    }
     Ok(())
 }
 
@@ -190,6 +217,13 @@ impl<'a> StoreReader<'a> {
         saved.voters = self.record::<Voters>(VOTERS)?;
         if saved.voters.as_ref().is_some_and(|voters| !voters.is_well_formed()) {
             return Err(self.damaged("its voters cannot be".to_owned()));
+        }
+        saved.access = self.record::<AgreedAccess>(ACCESS)?;
+        if saved.access.as_ref().is_some_and(|access| !access.is_well_formed()) {
+            return Err(self.damaged("its access document cannot be".to_owned()));
+        }
+        if let Some(access) = self.record::<AgreedAccess>(KNOWN_ACCESS)? {
+            disk.apply(&DiskWrite::KnownAccess(access));
         }
         let entries = self.entries(saved.index)?;
         let ballot = self.record::<Ballot>(BALLOT)?.unwrap_or_default();

@@ -90,7 +90,8 @@ impl NodeBuilder {
             let why = "a voter that restarts is away for a while: give at least twice the length of a lease";
             return Err(StartError::setting("replace_voter_after", why));
         }
-        config.voting = self.voters.voting(self.replace_voter_after);
+        let voting = self.voters.voting(self.replace_voter_after);
+        (config.voting, config.join_token) = (voting, self.join_token.clone());
         self.limits.check()?;
         self.audit.check()?;
         let session_ttl = self.session_ttl.map_or(SESSION_TTL, span);

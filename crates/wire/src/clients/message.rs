@@ -12,6 +12,7 @@
 //! may be cut off, which looks like silence from both ends: the [`Welcome`](ToClient::Welcome) says after how much
 //! silence the node ends the session ([`Contact`]); the client makes sure that it has stopped before.
 
+use meshlock_cluster::access::{AccessDocument, AgreedAccess};
 use meshlock_cluster::names::{ClientLabel, ClusterName, LockName, SiteName};
 use meshlock_cluster::report::{CutOff, LockQueue, SiteLocks, Standing, TraceLine};
 use meshlock_cluster::rules::RulesText;
@@ -86,6 +87,10 @@ pub enum ToNode {
     /// Promises to send something at least once in the time that the [`Welcome`](ToClient::Welcome) of a node of this
     /// machine gave. From here on the node ends the session when it has been silent for longer.
     StayInTouch,
+    /// Asks for the cluster's access document. Versions 2 to 4 do not have it, nor the next one.
+    Access { tag: Tag },
+    /// Compare-and-set: replaces the cluster's access document if its version is still `base`.
+    SetAccess { tag: Tag, base: u64, document: Box<AccessDocument> },
 }
 
 numbered! { ToNode {
@@ -105,6 +110,8 @@ numbered! { ToNode {
     13 => Watch { tag, pattern, states },
     14 => KeepAlive,
     15 => StayInTouch,
+    20 => Access { tag },
+    21 => SetAccess { tag, base, document },
 } }
 
 /// A message from a node to a client.
@@ -209,6 +216,10 @@ pub enum ToClient {
         /// Number of lines before these that were dropped, because they were not read in time.
         lost: u64,
     },
+    /// The cluster's access document, as the site knows it.
+    Access { tag: Tag, access: Box<AgreedAccess> },
+    /// The cluster has the requested access document, as this version.
+    AccessSet { tag: Tag, version: u64 },
 }
 
 numbered! { ToClient {
@@ -233,6 +244,8 @@ numbered! { ToClient {
     18 => Lost { tag, act_by, why },
     19 => Refused { tag, kind, why },
     20 => StatusWithDisk { tag, status, disk },
+    26 => Access { tag, access },
+    27 => AccessSet { tag, version },
 } }
 
 impl ToClient {
@@ -258,7 +271,9 @@ impl ToClient {
             | ToClient::Locks { tag, .. }
             | ToClient::Leaves { tag, .. }
             | ToClient::Left(tag)
-            | ToClient::Traced { tag, .. } => Some(*tag),
+            | ToClient::Traced { tag, .. }
+            | ToClient::Access { tag, .. }
+            | ToClient::AccessSet { tag, .. } => Some(*tag),
         }
     }
 }

@@ -9,7 +9,7 @@ use meshlock_wire::clients::{
 };
 
 use super::samples::{
-    cut_off, epoch, fence, queue, rules, rules_of_different_permits, site, site_locks, view,
+    access, cut_off, epoch, fence, queue, rules, rules_of_different_permits, site, site_locks, view,
 };
 use super::{MESSAGE_ADVICE, Sample, compare, covers, label};
 
@@ -39,6 +39,8 @@ fn to_node() -> Vec<(String, ToNode)> {
         ("", ToNode::Watch { tag: 2, pattern: "pool/*".to_owned(), states: true }),
         ("", ToNode::KeepAlive),
         ("", ToNode::StayInTouch),
+        ("", ToNode::Access { tag: 2 }),
+        ("", ToNode::SetAccess { tag: 2, base: 299, document: Box::new(access().document) }),
     ];
     let waits = [Wait::Forever, Wait::Within(Span::from_millis(30_000)), Wait::Try];
     let messages = messages.map(|(more, message)| (format!("{}{more}", label("ToNode", &message)), message));
@@ -152,6 +154,8 @@ fn to_client() -> Vec<(String, ToClient)> {
         ("", ToClient::Leaves { tag: 2, leaves: true }),
         ("", ToClient::Left(2)),
         ("", traced(TraceEvent::Fail)),
+        ("", ToClient::Access { tag: 2, access: Box::new(access()) }),
+        ("", ToClient::AccessSet { tag: 2, version: 300 }),
     ];
     let messages =
         messages.map(|(more, message)| (format!("{}{more}", label("ToClient", &message)), message));

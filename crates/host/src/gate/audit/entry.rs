@@ -32,6 +32,10 @@ pub(crate) enum AuditEvent {
     SetRules {
         epoch: u32,
     },
+    /// The cluster's access document was changed, to this version.
+    SetAccess {
+        version: u64,
+    },
     /// A site was told to leave; `None` is this site itself.
     Removed {
         site: Option<SiteName>,
@@ -53,6 +57,7 @@ impl AuditEvent {
             AuditEvent::Limited { .. } => "limited",
             AuditEvent::Broke { .. } => "broke",
             AuditEvent::SetRules { .. } => "set-rules",
+            AuditEvent::SetAccess { .. } => "set-access",
             AuditEvent::Removed { .. } => "removed-site",
             AuditEvent::Ended { .. } => "session-ended",
         }
@@ -70,6 +75,7 @@ impl AuditEvent {
             AuditEvent::Granted { .. }
             | AuditEvent::Broke { .. }
             | AuditEvent::SetRules { .. }
+            | AuditEvent::SetAccess { .. }
             | AuditEvent::Removed { .. } => true,
             AuditEvent::Denied { .. }
             | AuditEvent::Unknown
@@ -114,6 +120,10 @@ impl AuditEntry {
             AuditEvent::Broke { fences } => {
                 put("verb", Verb::Break.name().into());
                 put("fences", fences.iter().map(ToString::to_string).collect::<Vec<_>>().into());
+            }
+            AuditEvent::SetAccess { version } => {
+                put("verb", Verb::Admin.name().into());
+                put("version", (*version).into());
             }
             AuditEvent::SetRules { epoch } => {
                 put("verb", Verb::Admin.name().into());
