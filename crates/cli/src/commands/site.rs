@@ -1,5 +1,7 @@
 //! `meshlock site`: lists the sites, prints the configuration for a new site, and removes a site.
 
+mod admission;
+
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -12,6 +14,10 @@ use serde_json::json;
 use super::target::{self, ANSWER_WITHIN, Target, unexpected};
 use crate::EXIT_NO_NODE;
 use crate::output::{self, CommandOutcome, Printable, UsageError};
+use crate::settings::duration::HumanDuration;
+use crate::settings::end_date::EndDate;
+use admission::Barred;
+use meshlock_client::Connection;
 
 /// How long a site may take to leave: its clients first release their locks, or its lease ends.
 const LEAVE_WITHIN: Duration = Duration::from_secs(30);
@@ -37,17 +43,29 @@ enum SiteCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Print a configuration for a new site, and the steps to start it
+    /// Let a new site join, and print a configuration for it and the steps to start it
+    #[command(after_help = "\
+The cluster remembers which sites may join. The first time, it also lets in nobody else from then on; `meshlock access set admission open`
+undoes that. A site that was removed may join again after this command.
+
+With --token the site must also show a one-time token when it joins for the first time, which proves that this start was meant. It does not
+replace the site's certificate: only the machine with the authority's key can issue that.")]
     Add {
         /// The name of the new site
         name: SiteName,
         /// The address at which the other sites will reach it
         #[arg(long, value_name = "HOST:PORT", default_value = "HOST:7400")]
         address: Address,
+        /// Make a one-time token that the site must show when it joins
+        #[arg(long)]
+        token: bool,
+        /// How long the token can be used
+        #[arg(long, value_name = "TIME", default_value = "24h", requires = "token")]
+        token_lasts: HumanDuration,
         #[command(flatten)]
         target: Target,
     },
-    /// Remove a site from the cluster, through any node; the site joins again when it is restarted
+    /// Remove a site from the cluster, through any node; it comes back only after `site add`
     #[command(after_help = "\
 A running site is told to leave: it grants no more locks, and its clients keep their locks until they release them or the lease of
 the site ends. A site that has crashed need not be removed: the cluster excludes it when its lease is over, and this command waits
@@ -70,9 +88,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
             let status = target::status(&mut target.connect("site list")?)?;
             list(target, &status, out)
         }
-        SiteCommand::Add { name, address, target } => {
-            let status = target::status(&mut target.connect("site add")?)?;
-            add(target, &status, name, address, out)
+        SiteCommand::Add { name, address, token, token_lasts, target } => {
+            let token_for = token.then(|| token_lasts.duration());
+            add(target, &mut target.connect("site add")?, name, address, token_for, out)
         }
         SiteCommand::Remove { name, yes, target } => remove(target, name, *yes, out),
     }
@@ -107,21 +125,38 @@ fn list(target: &Target, status: &Status, out: &mut dyn Write) -> anyhow::Result
 
 fn add(
     target: &Target,
-    status: &Status,
+    remote: &mut Connection,
     name: &SiteName,
     address: &Address,
+    token_for: Option<Duration>,
     out: &mut dyn Write,
 ) -> anyhow::Result<CommandOutcome> {
+    let status = &target::status(remote)?;
     if let Some(member) = status.view.member(name) {
         return Err(UsageError::new(format!(
             "{member} is already a member; choose another name for the new site"
         ))
         .into());
     }
-    let config = configuration(status, name, address);
+    let admitted = admission::admit(remote, status, name, token_for)?;
+    let token = admitted.token.as_ref().map(|(token, _)| token.as_str());
+    let config = configuration(status, name, address, token);
     if target.json {
-        output::json(out, &json!({ "site": name, "config": config }))?;
+        let document =
+            json!({ "site": name, "config": config, "join_token": token, "closed": admitted.has_closed });
+        output::json(out, &document)?;
         return Ok(CommandOutcome::Done);
+    }
+    writeln!(out, "# {name} may join the cluster now.")?;
+    if admitted.has_closed {
+        writeln!(
+            out,
+            "# From now on only sites that were added may join; `meshlock access set admission open` undoes that."
+        )?;
+    }
+    if let Some((_, end)) = &admitted.token {
+        let end = EndDate::of_second(*end);
+        writeln!(out, "# The join token below is not shown again. It can be used once, until {end}.")?;
     }
     writeln!(
         out,
@@ -139,7 +174,7 @@ fn add(
 
 /// Returns the configuration of a new site. It lists the sites with which the cluster started, in their order: they identify
 /// the cluster, and never change.
-fn configuration(status: &Status, name: &SiteName, address: &Address) -> String {
+fn configuration(status: &Status, name: &SiteName, address: &Address, token: Option<&str>) -> String {
     let reached = if status.sites.contains(name) {
         String::new()
     } else {
@@ -154,8 +189,9 @@ fn configuration(status: &Status, name: &SiteName, address: &Address) -> String 
         }
     };
     let sites = status.sites.iter().map(site).collect::<Vec<_>>().join("\n");
+    let token = token.map(|token| format!("join_token = {}\n", quoted(token))).unwrap_or_default();
     format!(
-        "cluster = \"{}\"\nsite = \"{name}\"\n{reached}sites = [\n{sites}\n]\n\n\
+        "cluster = \"{}\"\nsite = \"{name}\"\n{reached}{token}sites = [\n{sites}\n]\n\n\
          [tls]\nca = \"site-{name}/ca.pem\"\ncert = \"site-{name}/cert.pem\"\nkey = \"site-{name}/key.pem\"\n",
         status.cluster
     )
@@ -181,6 +217,9 @@ fn remove(
     let mut remote = target.connect("site remove")?;
     let status = target::status(&mut remote)?;
     let Some(member) = status.view.member(name).cloned() else {
+        if let Barred::Recorded = admission::bar(&mut remote, &status, name)? {
+            return tell_barred(target, name, out);
+        }
         let voter = if is_voter(&status, name) { ", and stays one of those who vote" } else { "" };
         return Err(UsageError::new(format!(
             "{name} is not a member of the cluster{voter}; `meshlock site list` lists the members"
@@ -190,6 +229,9 @@ fn remove(
     if !yes && !output::is_confirmed(&format!("Remove {member} from the cluster?"))? {
         eprintln!("Nothing was done.");
         return Ok(CommandOutcome::Refuted);
+    }
+    if let Barred::Not(why) = admission::bar(&mut remote, &status, name)? {
+        eprintln!("meshlock: {name} will join again if it is restarted: {why}");
     }
     let until = Instant::now() + LEAVE_WITHIN;
     let mut acknowledged = false;
@@ -244,7 +286,7 @@ fn tell_removed(
     if acknowledged {
         writeln!(
             out,
-            "{name} has left. Its node still runs but grants no locks: stop it, or restart it to join again."
+            "{name} has left. Its node still runs but grants no locks: stop it. It comes back only after `meshlock site add {name}`."
         )?;
     } else {
         writeln!(out, "{name} did not answer. Its lease is over, and it is no longer a member.")?;
@@ -257,6 +299,19 @@ fn tell_removed(
             voters / 2 + 1
         )?;
     }
+    Ok(CommandOutcome::Done)
+}
+
+/// Tells that a site that is not running is not let in any more.
+fn tell_barred(target: &Target, name: &SiteName, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    if target.json {
+        output::json(out, &json!({ "site": name, "left": true, "heard": false }))?;
+        return Ok(CommandOutcome::Done);
+    }
+    writeln!(
+        out,
+        "{name} was not a member, and is not let in any more. `meshlock site add {name}` undoes that."
+    )?;
     Ok(CommandOutcome::Done)
 }
 
@@ -294,7 +349,8 @@ mod tests {
             held: Vec::new(),
             disk: None,
         };
-        let text = configuration(&status, &"new".parse().unwrap(), &"new.example:7401".parse().unwrap());
+        let text =
+            configuration(&status, &"new".parse().unwrap(), &"new.example:7401".parse().unwrap(), Some("x"));
         file::parse(std::path::Path::new("x"), &text).expect("it is a configuration");
         assert!(
             text.starts_with("cluster = \"prod\"\nsite = \"new\"\nlisten = \"0.0.0.0:7401\"\n"),

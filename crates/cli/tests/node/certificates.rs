@@ -62,7 +62,7 @@ impl Running {
 }
 
 /// Returns the commands of a section of a document, one text for each block.
-fn commands_of(document: &str, heading: &str) -> Vec<String> {
+pub(crate) fn commands_of(document: &str, heading: &str) -> Vec<String> {
     let section = document.split_once(&format!("\n{heading}\n")).expect("the section is there").1;
     let section = section.split("\n## ").next().unwrap().split("\n### ").next().unwrap();
     let blocks = section.split("```sh\n").skip(1);
@@ -185,7 +185,11 @@ fn a_revoked_client_loses_its_connection_and_both_ends_say_why() {
         told.contains("the lock is lost (the certificate of the client 'bad' is not accepted any more"),
         "{told}"
     );
-    assert!(site.log().contains("this site's list `revoked` has the entry 'client/bad'"), "{}", site.log());
+    assert!(
+        site.log().contains("the list `revoked` of this site or of the cluster has the entry 'client/bad'"),
+        "{}",
+        site.log()
+    );
     eventually("others can have its lock", || running.fences("theirs").is_empty());
     assert_eq!(running.fences("mine"), [good_fence]);
     let (code, error) = running.try_run(&bad);
