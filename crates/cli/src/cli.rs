@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::run::keeper;
 use crate::commands::{
-    algorithms, backup, break_lock, ca, check, compare, complete, demo, dst, errata, lab, node, queue,
-    quorum, recover, reproduce, restore, rules, run, sim, site, status, token, top, trace, up,
+    access, algorithms, backup, break_lock, ca, check, compare, complete, demo, dst, errata, lab, node,
+    queue, quorum, recover, reproduce, restore, rules, run, sim, site, status, token, top, trace, up,
 };
 use crate::embedded;
 
@@ -80,6 +80,8 @@ pub(crate) enum Command {
     Break(break_lock::Arguments),
     /// Show or change which algorithm each lock runs, while the cluster runs
     Rules(rules::Arguments),
+    /// Show or change who may do what in the whole cluster, who is revoked, and which sites may join
+    Access(access::Arguments),
     /// List the sites, prepare the configuration of a new site, or remove a site
     Site(site::Arguments),
     /// Write the rules, voters, addresses and fence floor of a cluster to a file

@@ -75,6 +75,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
         Command::Trace(arguments) => commands::trace::run(&arguments, out),
         Command::Queue(arguments) => commands::queue::run(&arguments, out),
         Command::Break(arguments) => commands::break_lock::run(&arguments, out),
+        Command::Access(arguments) => commands::access::run(&arguments, out),
         Command::Rules(arguments) => commands::rules::run(&arguments, out),
         Command::Site(arguments) => commands::site::run(&arguments, out),
         Command::Backup(arguments) => commands::backup::run(&arguments, out),

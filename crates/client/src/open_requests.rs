@@ -99,7 +99,9 @@ impl OpenRequests {
             | ToClient::Traced { .. }
             | ToClient::StatusWithVoters { .. }
             | ToClient::VotersChanged(_)
-            | ToClient::VotersRefused { .. } => None,
+            | ToClient::VotersRefused { .. }
+            | ToClient::Access { .. }
+            | ToClient::AccessSet { .. } => None,
         }
     }
 

@@ -70,6 +70,8 @@ pub(super) enum Event {
     Fault(usize),
     /// An operator lets a site that has left come back.
     Rejoin(usize),
+    /// Somebody starts a site that was removed.
+    StartRemoved(usize),
     /// A partition ends.
     Unblock(usize),
     /// Somebody copies the disk that a fault puts back later.
@@ -93,6 +95,7 @@ impl Event {
             | Event::Resume(at)
             | Event::Fault(at)
             | Event::Rejoin(at)
+            | Event::StartRemoved(at)
             | Event::Unblock(at)
             | Event::Copy(at) => at.hash(hash),
             Event::Synced { machine, token, .. } => (machine, token).hash(hash),

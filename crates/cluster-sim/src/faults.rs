@@ -93,6 +93,19 @@ pub(crate) enum ClusterFault {
         machine: usize,
         change: VoterRequest,
     },
+    /// An operator adds an entry to the access document.
+    Access {
+        /// The site that is asked.
+        machine: usize,
+        /// Makes the entry different from others.
+        number: usize,
+    },
+    /// An operator removes a site for good that has left, and somebody starts it again.
+    StartRemoved {
+        machine: usize,
+        /// The site that is asked.
+        by: usize,
+    },
     /// An operator looks at a lock's queue and takes the lock away from its holders.
     TakeAway {
         machine: usize,
@@ -237,6 +250,8 @@ impl ClusterFault {
             ClusterFault::LostDisk { .. } => "lost disk",
             ClusterFault::LostVoterDisk { .. } => "disk lost while voters change",
             ClusterFault::Voters { .. } => "voters changed",
+            ClusterFault::Access { .. } => "access changed",
+            ClusterFault::StartRemoved { .. } => "removed site started",
             ClusterFault::TakeAway { .. } => "lock taken away",
             ClusterFault::SlowDisk { .. } => "slow disk",
             ClusterFault::SlowLink { .. } => "slow link",

@@ -69,6 +69,8 @@ impl World {
                 let request = self.new_request();
                 self.operator_call(machine, ClientCall::ChangeVoters { request, change });
             }
+            ClusterFault::Access { machine, number } => self.change_access(machine, number),
+            ClusterFault::StartRemoved { machine, by } => self.start_removed(machine, by),
             ClusterFault::TakeAway { machine, lock } => {
                 let lock = self.settings.locks[lock].clone();
                 let (request, order) = (self.new_request(), self.new_request());
@@ -118,7 +120,7 @@ impl World {
     }
 
     /// Makes an operator's call of a node.
-    fn operator_call(&mut self, machine: usize, call: ClientCall) {
+    pub(super) fn operator_call(&mut self, machine: usize, call: ClientCall) {
         let incarnation = self.machines[machine].incarnation;
         self.after(0, Event::Call { machine, incarnation, call });
     }
@@ -141,7 +143,7 @@ impl World {
         if self.machines[machine].node.is_none() || self.machines[machine].left || staying < 2 {
             return;
         }
-        self.machines[machine].left = true;
+        (self.machines[machine].left, self.machines[machine].comes_back) = (true, back.is_some());
         for process in self.processes_at(machine) {
             self.client_crash(process);
         }
@@ -214,7 +216,15 @@ impl World {
             return Ok(());
         }
         starvation::check(&self.unserved(), self.now)?;
+        self.check_access()?;
         sound::check_unmarked(&self.marked(), self.now)
+    }
+
+    /// Checks that all members know the last access document.
+    pub(super) fn check_access(&self) -> CheckResult {
+        let nodes = self.machines.iter().enumerate().filter_map(|(at, host)| Some((at, host.node.as_ref()?)));
+        let members = nodes.filter(|(at, node)| self.is_served(*at) && self.newest.contains(node.me()));
+        self.admission.check_end(members, self.now)
     }
 
     /// Returns the sites that remember a number of permits of some lock that no rule gives.
@@ -228,7 +238,9 @@ impl World {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.clients.iter().all(|client| client.final_turn == FinalTurn::Done) && self.marked().is_empty()
+        self.clients.iter().all(|client| client.final_turn == FinalTurn::Done)
+            && self.marked().is_empty()
+            && self.check_access().is_ok()
     }
 
     fn unserved(&self) -> Vec<String> {

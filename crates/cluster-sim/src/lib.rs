@@ -28,6 +28,7 @@
     reason = "an internal crate: `xtask tidy` asks for documents of types and functions, not of fields"
 )]
 
+mod access_faults;
 mod client;
 mod clock;
 mod coverage;

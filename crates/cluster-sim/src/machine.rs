@@ -57,6 +57,8 @@ pub(super) struct SiteMachine {
     pub(super) dying: Option<(CrashPoint, u64)>,
     /// Whether an operator has removed it.
     pub(super) left: bool,
+    /// Whether an operator lets it come back after it has left.
+    pub(super) comes_back: bool,
     /// Whether an operator has removed it and it has not joined again yet.
     pub(super) is_out: bool,
 }
@@ -82,6 +84,7 @@ impl SiteMachine {
             wake: None,
             dying: None,
             left: false,
+            comes_back: false,
             is_out: false,
         }
     }

@@ -37,6 +37,7 @@ impl World {
                 self.coverage.record(Occurrence::ViewProposed);
                 let node = self.machines[machine].node.as_ref().expect("it proposes");
                 let last = node.view().clone();
+                self.admission.on_proposed(machine, node, &view, self.now)?;
                 self.leases.on_proposed(machine, &last, &view, self.now)?;
             }
             Note::Leads(term) => {
@@ -51,6 +52,12 @@ impl World {
                 self.one_lease.on_disturbed(self.now);
                 self.on_voters_changed(&voters);
             }
+            Note::AccessAgreed(access) => {
+                self.coverage.record(Occurrence::AccessLearnt);
+                self.admission.on_learnt(machine, &access, self.now)?;
+            }
+            Note::NotAdmitted { .. } => self.coverage.record(Occurrence::NotAdmitted),
+            Note::JoinRefused { .. } => self.coverage.record(Occurrence::JoinRefused),
             Note::BecomesVoter { .. } => self.coverage.record(Occurrence::BecameVoter),
             Note::VotesNoMore { .. } => self.coverage.record(Occurrence::VotesNoMore),
             Note::GaveUp(member) => self.leases.on_gave_up(member),
@@ -165,6 +172,14 @@ impl World {
             }
             ClientAnswer::VotersRefused { .. } => {
                 self.coverage.record(Occurrence::VotersRefused);
+                None
+            }
+            ClientAnswer::AccessSet { .. } => {
+                self.coverage.record(Occurrence::AccessSet);
+                None
+            }
+            ClientAnswer::AccessRefused { .. } => {
+                self.coverage.record(Occurrence::AccessRefused);
                 None
             }
             ClientAnswer::Unavailable { .. } => {

@@ -5,6 +5,7 @@ use meshlock_protocol::Epoch;
 use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::Permits;
 
+use super::access_faults;
 use super::clock::{Clock, Moment};
 use super::environment::{Calendar, Environment};
 use super::faults::{self, ClusterFault};
@@ -162,6 +163,7 @@ impl SeedSettings {
             self.faults.sort_by_key(|(time, _)| *time);
         }
         voter_faults::draw(self);
+        access_faults::draw(self);
     }
 
     /// Returns the machines' clocks, as the first `most` faults change them.

@@ -45,8 +45,11 @@ fn exercises_everything(all: &Coverage) {
         .iter()
         .filter(|occurrence| **occurrence != Occurrence::BrokenByOldDisk)
         .map(|occurrence| occurrence.key());
-    let faults =
-        ClusterFault::KINDS.into_iter().chain(ClusterFault::HOST_KINDS).chain(ClusterFault::VOTER_KINDS);
+    let faults = ClusterFault::KINDS
+        .into_iter()
+        .chain(ClusterFault::HOST_KINDS)
+        .chain(ClusterFault::VOTER_KINDS)
+        .chain(ClusterFault::ACCESS_KINDS);
     let faults = faults.map(|kind| (CoverageGroup::Fault, kind));
     let packets = PACKETS.into_iter().map(|kind| (CoverageGroup::Packet, kind));
     let algorithms = meshlock_protocol::registry::ALL.iter().map(|info| (CoverageGroup::Message, info.name));
@@ -146,7 +149,7 @@ fn writing_a_run_down_does_not_change_it() {
 
 /// Which mutant breaks which property, the table in [`properties`], and a seed in which it did: if it does not any more, because what a seed
 /// draws has changed, one of the following does.
-const BREAKS: [(Mutant, &str, u64); 40] = [
+const BREAKS: [(Mutant, &str, u64); 41] = [
     (Mutant::CensusSkipped, "exclusion", 4),
     (Mutant::GrantWithoutLease, "exclusion", 0),
     (Mutant::LapseKeepsLocks, "exclusion", 19),
@@ -187,6 +190,7 @@ const BREAKS: [(Mutant, &str, u64); 40] = [
     (Mutant::AckDoesNotSendOn, "starvation", 6),
     (Mutant::VoidDropsSent, "sound", 2),
     (Mutant::HeldForEver, "starvation", 4),
+    (Mutant::AdmissionIgnored, "admission", 0),
 ];
 
 /// Mutants with tests of their own, because it takes a certain seed, a certain schedule, certain reports or a site that lies to show
@@ -214,6 +218,11 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::OldViewBelieved,
     Mutant::OldVotersNotAsked,
     Mutant::MinorityPromoted,
+    Mutant::RemovedIsRenewed,
+    Mutant::AnyBaseAccepted,
+    Mutant::RevokedIsCarried,
+    Mutant::TokenStays,
+    Mutant::OlderMemberNotAsked,
 ];
 
 /// Raft's own checks end the process of a voter whose disk contradicts itself.

@@ -55,6 +55,7 @@ impl Trace {
             | Event::Update { .. }
             | Event::Fault(_)
             | Event::Rejoin(_)
+            | Event::StartRemoved(_)
             | Event::Unblock(_)
             | Event::Copy(_)
             | Event::Calm

@@ -11,7 +11,9 @@ use super::world::World;
 use meshlock_cluster::links::Frame;
 use meshlock_cluster::membership::message::RaftKind;
 use meshlock_cluster::node::{Abilities, Content, Input, LinkPayload, Packet, Route};
-use meshlock_wire::sites::{CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, KNOWS_FENCE_FLOORS, VERSIONS};
+use meshlock_wire::sites::{
+    AGREES_ON_ACCESS, CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, KNOWS_FENCE_FLOORS, VERSIONS,
+};
 
 impl World {
     /// Sends a packet of a node, encoded as bytes.
@@ -25,7 +27,8 @@ impl World {
         let is_too_new = version < CARRIES_FOR_OTHERS
             && (packet.content.is_beat() || packet.route != Route::Direct)
             || version < CHANGES_VOTERS && packet.content.is_about_voters()
-            || version < COUNTS_VOTERS && packet.content.is_absence();
+            || version < COUNTS_VOTERS && packet.content.is_absence()
+            || version < AGREES_ON_ACCESS && packet.content.is_about_access();
         if is_too_new {
             // A host does not send what the other side cannot read.
             return Ok(());
@@ -140,6 +143,7 @@ impl World {
                 changes_voters: version >= CHANGES_VOTERS,
                 counts_voters: version >= COUNTS_VOTERS,
                 knows_floors: version >= KNOWS_FENCE_FLOORS,
+                agrees_on_access: version >= AGREES_ON_ACCESS,
             };
             self.drive(at, Input::Connected { site: self.names[other].clone(), abilities })?;
         }

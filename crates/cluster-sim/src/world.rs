@@ -13,6 +13,7 @@ use super::event::{Event, EventHash};
 use super::machine::SiteMachine;
 use super::network::SimNetwork;
 use super::properties::CheckResult;
+use super::properties::admission::AdmissionCheck;
 use super::properties::agreement::Agreement;
 use super::properties::contention::Contention;
 use super::properties::departed::Departed;
@@ -52,6 +53,7 @@ pub(super) struct World {
     pub(super) fences: Fences,
     pub(super) updates: Updates,
     pub(super) agreement: Agreement,
+    pub(super) admission: AdmissionCheck,
     pub(super) contention: Contention,
     pub(super) departed: Departed,
     pub(super) leases: Leases,
@@ -101,6 +103,7 @@ impl World {
             fences: Fences::new(strict),
             updates: Updates::default(),
             agreement: Agreement::default(),
+            admission: AdmissionCheck::default(),
             contention: Contention::default(),
             departed: Departed::default(),
             leases: Leases::new(clocks.clone(), strict),
@@ -286,6 +289,7 @@ impl World {
                 self.unblock(at);
                 Ok(())
             }
+            Event::StartRemoved(machine) => self.restart_removed(machine),
             Event::Rejoin(machine) => {
                 self.rejoin(machine);
                 Ok(())

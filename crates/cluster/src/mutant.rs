@@ -142,6 +142,18 @@ mutants! {
     OldVotersNotAsked,
     /// Voters are changed although too few of those after the change are there to decide.
     MinorityPromoted,
+    /// A site joins although the access document does not admit it.
+    AdmissionIgnored,
+    /// The lease of a member that was removed or revoked is renewed.
+    RemovedIsRenewed,
+    /// Packets of a revoked site are carried and believed.
+    RevokedIsCarried,
+    /// A join token is not used up.
+    TokenStays,
+    /// The access document is replaced whatever version the request is based on.
+    AnyBaseAccepted,
+    /// The access document changes although a member does not know it.
+    OlderMemberNotAsked,
 }
 
 /// Returns whether the bug is switched on: never, in this build.

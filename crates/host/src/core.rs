@@ -173,6 +173,8 @@ impl Core {
             | ClientAnswer::Leaves { request, .. }
             | ClientAnswer::RulesSet { request, .. }
             | ClientAnswer::RulesRefused { request, .. }
+            | ClientAnswer::AccessSet { request, .. }
+            | ClientAnswer::AccessRefused { request, .. }
             | ClientAnswer::VotersChanged { request }
             | ClientAnswer::VotersRefused { request, .. }
             | ClientAnswer::Unavailable { request, .. }
@@ -189,6 +191,9 @@ impl Core {
         log::note(note);
         if let Note::Opened(_) = note {
             shared.state.send_modify(|state| state.open = true);
+        }
+        if let Note::AccessAgreed(access) = note {
+            shared.access.send_replace(Arc::new(access.clone()));
         }
         let Note::Installed(view) = note else { return };
         let (epoch, members) = (view.epoch, view.members.len());

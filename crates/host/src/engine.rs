@@ -12,6 +12,7 @@ use std::time::Duration;
 use meshlock_protocol::Epoch;
 use tokio::sync::{Notify, watch};
 
+use super::agreed_access;
 use super::alarm::AsyncAlarm;
 use super::busy_poll::BusyPoll;
 use super::core::{Core, Touched, flush};
@@ -24,6 +25,7 @@ use super::renewals::Renewals;
 use super::store::{Store, StoreError};
 use super::thread::IdleThread;
 use super::trust::Trust;
+use meshlock_cluster::access::AgreedAccess;
 use meshlock_cluster::founding;
 use meshlock_cluster::membership::disk::{Disk, DiskWrite};
 use meshlock_cluster::names::{Incarnation, SiteName};
@@ -32,7 +34,8 @@ use meshlock_cluster::table::{Request, Session};
 use meshlock_cluster::time::Time;
 use meshlock_system::{now, stamp};
 use meshlock_wire::sites::{
-    CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, Introduction, KNOWS_FENCE_FLOORS, Versions,
+    AGREES_ON_ACCESS, CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, Introduction, KNOWS_FENCE_FLOORS,
+    Versions,
 };
 
 /// Everything that a node needs to run.
@@ -133,6 +136,8 @@ pub(crate) struct Locked<'a> {
 pub(super) struct SharedNode {
     core: Mutex<Core>,
     pub(super) state: watch::Sender<NodeState>,
+    /// The access document that the node knows.
+    pub(super) access: watch::Sender<Arc<AgreedAccess>>,
     pub(super) net: Arc<Net>,
     pub(super) published: Published,
     pub(super) renewals: Renewals,
@@ -168,6 +173,9 @@ impl Engine {
             opened.map_or_else(|| (None, Disk::default()), |(store, disk)| (Some(store), disk));
         let mut outputs = Vec::new();
         let node = Node::start(checked, disk, now(), &mut outputs)?;
+        // Before anyone can connect.
+        agreed_access::revoke(&trust, node.access());
+        let access = watch::Sender::new(Arc::new(node.access().clone()));
         let thread = IdleThread::start(format!("site {site}"))?;
         let tasks = thread.tasks.clone();
         let alarm = {
@@ -182,7 +190,7 @@ impl Engine {
         let (net, renewals, busy_poll) = (Arc::new(net), Renewals::new(), BusyPoll::new(busy_poll));
         let alarmed = Notify::new();
         let shared =
-            Arc::new(SharedNode { core, state, net, published, renewals, busy_poll, alarm: alarmed });
+            Arc::new(SharedNode { core, state, access, net, published, renewals, busy_poll, alarm: alarmed });
         let stop = Arc::new(Notify::new());
         let (running, stopped) = channel();
         let mut threads = Vec::new();
@@ -201,6 +209,8 @@ impl Engine {
             shared.lock().disk = sink;
             threads.push(thread);
         }
+        tasks.spawn(agreed_access::keep_revoking(trust.clone(), shared.access.subscribe()));
+        tasks.spawn(agreed_access::keep_telling_time(Arc::downgrade(&shared)));
         tasks.spawn(trust.keep_looking());
         threads.push(thread.work(Box::pin(run(shared.clone(), alarm, listen, stop.clone()))));
         let handle = Handle { shared, tasks };
@@ -224,6 +234,11 @@ impl Handle {
     /// Returns the number of connections that had to make room for others, by port.
     pub fn evictions(&self) -> &Evictions {
         &self.shared.net.evictions
+    }
+
+    /// Returns a channel with the access document that the node knows, which changes with it.
+    pub(crate) fn access(&self) -> watch::Receiver<Arc<AgreedAccess>> {
+        self.shared.access.subscribe()
     }
 
     /// Returns what the node's connections rely on.
@@ -426,6 +441,7 @@ impl PacketHandler for SharedNode {
             changes_voters: version >= CHANGES_VOTERS,
             counts_voters: version >= COUNTS_VOTERS,
             knows_floors: version >= KNOWS_FENCE_FLOORS,
+            agrees_on_access: version >= AGREES_ON_ACCESS,
         };
         self.step(|_| Input::Connected { site: site.clone(), abilities });
     }
@@ -478,7 +494,7 @@ impl SharedNode {
     }
 
     /// Lets the node handle one input other than a client's call, and carries out its outputs.
-    fn step(self: &Arc<Self>, input: impl FnOnce(&mut Core) -> Input) {
+    pub(super) fn step(self: &Arc<Self>, input: impl FnOnce(&mut Core) -> Input) {
         let mut touched = Touched::new();
         {
             let mut core = self.lock();

@@ -55,6 +55,7 @@ impl Core {
             | ClientCall::Locks { request }
             | ClientCall::Remove { request, .. }
             | ClientCall::ChangeVoters { request, .. }
+            | ClientCall::SetAccess { request, .. }
             | ClientCall::SetRules { request, .. } => refused(request),
             ClientCall::Acquire(ref wanted) => refused(wanted.request),
             ClientCall::Watch(ref watch) => refused(watch.request),

@@ -15,6 +15,7 @@
     reason = "an internal crate: `xtask tidy` asks for documents of types and functions, not of fields"
 )]
 
+mod agreed_access;
 mod alarm;
 mod busy_poll;
 mod channel;

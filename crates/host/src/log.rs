@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use meshlock_protocol::{Epoch, Message};
 use tracing::Level;
 
+use meshlock_cluster::access::AccessDocument;
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::fence_floor;
 use meshlock_cluster::names::{Member, SiteName};
@@ -43,7 +44,11 @@ pub(super) fn input(input: &Input, node: &Node) {
         Input::Call(ClientCall::Release(request)) => {
             tracing::debug!(target: LOCK, %site, request = request.0, "lock released");
         }
-        Input::Call(_) | Input::Time | Input::Connected { .. } | Input::Persisted(_) => {}
+        Input::Call(_)
+        | Input::Time
+        | Input::Connected { .. }
+        | Input::Persisted(_)
+        | Input::WallClock(_) => {}
     }
 }
 
@@ -169,6 +174,7 @@ pub(super) fn note(note: &Note) {
         | Note::BecomesVoter { .. }
         | Note::VotesNoMore { .. }
         | Note::Doubted { .. } => voting(note),
+        Note::AccessAgreed(_) | Note::NotAdmitted { .. } | Note::JoinRefused { .. } => access(note),
         Note::TooOld(member) => {
             tracing::warn!(%member, "this incarnation is too old to join, so the site starts a later one; check whether its disk was lost or its clock set back");
         }
@@ -249,6 +255,33 @@ fn trouble(note: &Note) {
                  or has lost writes; this site cannot vote with it. Stop this site, and put its newest disk back or empty its data \
                  directory"
             );
+        }
+        _ => {}
+    }
+}
+
+/// Writes a note about the access document to the log.
+#[expect(clippy::wildcard_enum_match_arm, reason = "`note` writes all others")]
+fn access(note: &Note) {
+    match note {
+        Note::AccessAgreed(access) => {
+            let AccessDocument { rules, tokens, revoked, sites, removed, admission, .. } = &access.document;
+            tracing::info!(
+                version = access.version,
+                rules = rules.len(),
+                tokens = tokens.len(),
+                revoked = revoked.len(),
+                admission = admission.name(),
+                sites = sites.len(),
+                removed = removed.len(),
+                "the cluster's access document applies here; `meshlock access show` shows it"
+            );
+        }
+        Note::NotAdmitted { site, by, why } => {
+            tracing::error!(%site, %by, "this site is not let into the cluster: {}", why.about(site));
+        }
+        Note::JoinRefused { site, why } => {
+            tracing::warn!(%site, "a site is not let into the cluster: {}", why.about(site));
         }
         _ => {}
     }

@@ -37,7 +37,11 @@ impl Via {
             Input::Call(ClientCall::Release(_) | ClientCall::Cancel(_) | ClientCall::SessionEnded(_)) => {
                 Some(Via::Here)
             }
-            Input::Call(_) | Input::Time | Input::Connected { .. } | Input::Persisted(_) => None,
+            Input::Call(_)
+            | Input::Time
+            | Input::Connected { .. }
+            | Input::Persisted(_)
+            | Input::WallClock(_) => None,
         }
     }
 }

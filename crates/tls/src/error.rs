@@ -25,8 +25,10 @@ pub enum CertificateFault {
     /// The authority that signed it has expired.
     #[error("the authority that signed it has expired{}; replace the authority (docs/operating.md says how)", Days(Some(*ago), " ", " ago"))]
     AuthorityExpired { ago: Duration },
-    /// The configuration of this site refuses it.
-    #[error("this site's list `revoked` has the entry '{entry}'; issue a certificate that is not on it")]
+    /// The configuration of this site, or the cluster's access document, refuses it.
+    #[error(
+        "the list `revoked` of this site or of the cluster has the entry '{entry}'; issue a certificate that is not on it"
+    )]
     Revoked { entry: String },
     /// It was not issued for this use, such as a client's certificate for accepting connections.
     #[error("it was not made for this use; only a site's certificate answers calls")]

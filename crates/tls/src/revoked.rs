@@ -57,6 +57,14 @@ impl Revoked {
         Ok(())
     }
 
+    /// Returns a list with the entries of both.
+    #[must_use]
+    pub fn joined(mut self, other: &Revoked) -> Self {
+        self.bearers.extend(other.bearers.iter().cloned());
+        self.serials.extend(other.serials.iter().cloned());
+        self
+    }
+
     /// Returns the entry that refuses this certificate, if there is one.
     pub fn entry_for(&self, bearer: &Bearer, serial: &Serial) -> Option<String> {
         if self.bearers.contains(bearer) {

@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 use crate::clients::{self, ToClient, ToNode};
 use crate::disk::fuzz as store;
 use crate::sites::fuzz as net;
-use crate::sites::{lock_packet, permit_packets, voter_packets};
+use crate::sites::{access_packets, lock_packet, permit_packets, voter_packets};
+use meshlock_cluster::access::AgreedAccess;
 use meshlock_cluster::address::Address;
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::founding::Founding;
@@ -92,6 +93,7 @@ fn packet_models() -> Vec<Vec<u8>> {
         .chain(locks)
         .chain(permit_packets())
         .chain(voter_packets())
+        .chain(access_packets())
         .map(|packet| net::frames(&[packet]))
         .collect()
 }
@@ -124,6 +126,7 @@ fn client_models() -> Vec<Vec<u8>> {
         ToNode::Acquire { tag: 1, lock: lock(), wait: Wait::Forever, permits: Some(2) },
         ToNode::Break { tag: 3, lock: lock() },
         ToNode::SetRules { tag: 4, rules: RulesText::default() },
+        ToNode::SetAccess { tag: 6, base: 1, document: Box::default() },
         ToNode::Remove { tag: 5, site: "a".parse().expect("a name") },
     ];
     let framed = says.iter().map(|message| {
@@ -143,6 +146,7 @@ fn disk(bytes: &[u8]) {
     store::read::<LogEntry>(bytes);
     store::read::<Saved>(bytes);
     store::read::<Voters>(bytes);
+    store::read::<AgreedAccess>(bytes);
 }
 
 fn disk_models() -> Vec<Vec<u8>> {
@@ -150,6 +154,7 @@ fn disk_models() -> Vec<Vec<u8>> {
         store::written(&Incarnation::new(300)),
         store::written(&Ballot { term: 2, vote: 3, commit: 4 }),
         store::written(&LogEntry { index: 7, term: 2, data: vec![9, 8] }),
+        store::written(&AgreedAccess { version: 1, ..AgreedAccess::default() }),
         store::written(&Voters::founding(&["a".parse().expect("a name")])),
         store::written(&Founding::new("c".parse().expect("a name"), &["a".parse().expect("a name")])),
     ]

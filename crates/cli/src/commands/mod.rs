@@ -1,5 +1,6 @@
 //! The subcommands, one module each: its arguments, what it does, and what it prints.
 
+pub(crate) mod access;
 pub(crate) mod algorithms;
 pub(crate) mod backup;
 pub(crate) mod break_lock;

@@ -3,10 +3,12 @@
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use meshlock_cluster::access::{ClientName, TokenHash};
+use meshlock_cluster::access::{AgreedToken, ClientName, TokenHash};
 use meshlock_host::gate::new_token;
 use serde_json::json;
 
+use super::access::document;
+use super::target::Target;
 use crate::output::{self, CommandOutcome, UsageError};
 use crate::settings::end_date::EndDate;
 
@@ -27,30 +29,51 @@ enum TokenCommand {
         /// When the token ends, in UTC: a date means its beginning; such as 2030-01-31 or 2030-01-31T12:00:00Z [default: never]
         #[arg(long, value_name = "DATE")]
         expires: Option<EndDate>,
-        /// Print one JSON document
+        /// Add the hash to the cluster's access document, so that every site knows the token at once; needs the right admin
         #[arg(long)]
-        json: bool,
+        cluster: bool,
+        #[command(flatten)]
+        target: Target,
     },
 }
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
-    let TokenCommand::New { name, expires, json } = &arguments.command;
+    let TokenCommand::New { name, expires, cluster, target } = &arguments.command;
     if name.is_reserved() {
         let why = format!("'{name}' means something else in access rules; choose another name for the token");
         return Err(UsageError::new(why).into());
     }
     let token = new_token()?;
     let hash = TokenHash::of(&token);
-    if *json {
+    if *cluster {
+        let known =
+            AgreedToken { name: name.clone(), sha256: hash.clone(), expires: expires.map(EndDate::second) };
+        document::change(&mut target.connect("token new")?, |document, _| {
+            document.tokens.push(known.clone());
+            Ok(())
+        })?;
+    }
+    if target.json {
         let mut document = json!({ "name": name.as_str(), "token": token, "sha256": hash.to_string() });
         if let Some(expires) = expires {
             document["expires"] = expires.to_string().into();
+        }
+        if *cluster {
+            document["cluster"] = true.into();
         }
         output::json(out, &document)?;
         return Ok(CommandOutcome::Done);
     }
     writeln!(out, "The token of '{name}', which is not shown again:")?;
     writeln!(out, "  {token}")?;
+    if *cluster {
+        writeln!(
+            out,
+            "The client sends it as \"Authorization: Bearer TOKEN\". All sites of the cluster know it now."
+        )?;
+        writeln!(out, "Next, say what '{name}' may do: meshlock access set rule {name} LOCKS VERBS")?;
+        return Ok(CommandOutcome::Done);
+    }
     writeln!(
         out,
         "The client sends it as \"Authorization: Bearer TOKEN\". Next, add this to the configuration of each site that should accept it:"

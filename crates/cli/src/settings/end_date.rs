@@ -8,6 +8,9 @@ use meshlock_tls::{UnixTime, shown_time, unix_time_of};
 use serde::Deserialize;
 use toml::value::{Datetime, Offset};
 
+/// The last second of the year 9999, after which no date can be written.
+const MAX_SECOND: u64 = 253_402_300_799;
+
 /// A date or a date with a time, which is in UTC unless it says otherwise. A date alone means the beginning of that day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Datetime")]
@@ -41,6 +44,18 @@ impl FromStr for EndDate {
             .parse()
             .map_err(|_| format!("'{text}' is not a date such as 2027-01-31 or 2027-01-31T12:00:00Z"))?;
         EndDate::try_from(given)
+    }
+}
+
+impl EndDate {
+    /// Returns the second since 1970.
+    pub(crate) fn second(self) -> u64 {
+        self.0.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+    }
+
+    /// Returns the moment of this second since 1970.
+    pub(crate) fn of_second(second: u64) -> Self {
+        EndDate(SystemTime::UNIX_EPOCH + Duration::from_secs(second.min(MAX_SECOND)))
     }
 }
 

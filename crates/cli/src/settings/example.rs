@@ -101,6 +101,10 @@ sites = [
 # connections are ended. A site must be removed from the cluster as well (`meshlock site remove`). Read again on SIGHUP. Default: nobody.
 #revoked = ["client/laptop-7", "serial/0a1b2c3d"]
 
+# The one-time token with which this site joins its cluster for the first time, as `meshlock site add NAME --token` prints it. Once the site is
+# a member it is not needed any more. Default: none.
+#join_token = "meshlock_0a1b2c"
+
 # TLS between sites: the files that `meshlock ca issue SITE` wrote. They are read again on SIGHUP, and by themselves some seconds
 # after they have changed; `ca` may contain several authorities, while one replaces another. To run without TLS on a trusted network, remove this
 # table and write, above the first table of this file: tls = "off"

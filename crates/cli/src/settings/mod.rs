@@ -122,6 +122,7 @@ impl NodeSettings {
             node = node.audit_required();
         }
         node = node.revoked(file.revoked);
+        node = set(node, file.join_token, NodeBuilder::join_token);
         let said = if flags.plain { Some(TlsEntry::Off(file::TlsOff::Off)) } else { file.tls };
         let (is_said, files) = (said.is_some(), said.and_then(|entry| entry.files(source)));
         let tls = files.map(|files| files.read().map_err(|error| source.wrong("tls", error))).transpose()?;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
 
 mod access;
+mod admission;
 mod api;
 mod certificates;
 mod cluster;

@@ -103,7 +103,9 @@ impl RelayedSession {
             | ToClient::Traced { .. }
             | ToClient::StatusWithVoters { .. }
             | ToClient::VotersChanged(_)
-            | ToClient::VotersRefused { .. } => Some(said),
+            | ToClient::VotersRefused { .. }
+            | ToClient::Access { .. }
+            | ToClient::AccessSet { .. } => Some(said),
         }
     }
 

@@ -15,11 +15,13 @@
 //! | in every second the number of views is bounded by what can ask for one, and that of events by a constant | a cluster that changes views in circles stalls every lock | [`steps`] | a full site asks for a fresh view in every view |
 //! | machines' own invariants hold, what is sent can be read, and no correct peer is reported as misbehaving | our own bugs show early | [`sound`] | messages of an old view are accepted; a member of an older version is not told of holders with another number of permits; a vote is sent before it is written; an incarnation is used twice, because a disk was lost, past incarnations are forgotten or a former leader is believed; a renewal gives lost locks back; a waiter that could not ask, or a name that could be entered again, is not noted |
 //! | no id of a voter is used with two disks, and each term has at most one leader | otherwise a voter could break what it has promised, and two parts could decide apart | [`voting`] | a voter votes without its disk; a site acts as the voter of another disk |
+//! | each version of the access document is one document, all members know the last one in the end, and no leader lets a site in that the document it knows does not admit | one command changes all sites, and a removed site does not come back | [`admission`] | a site joins that is not admitted; a document replaces another one than it was made for |
 //! | the same seed gives the same events | otherwise no failure could be reproduced | the tests of [`super`] | – |
 //!
 //! The tests require, for each pair of mutant and property, a seed that shows it. (A disk that keeps half a batch is
 //! caught as well, by the Raft implementation's own checks.)
 
+pub(super) mod admission;
 pub(super) mod agreement;
 pub(super) mod contention;
 pub(super) mod departed;

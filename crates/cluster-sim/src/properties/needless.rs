@@ -159,6 +159,8 @@ impl Needless {
             | ClusterFault::Leave { .. }
             | ClusterFault::Rules { .. }
             | ClusterFault::Voters { .. }
+            | ClusterFault::Access { .. }
+            | ClusterFault::StartRemoved { .. }
             | ClusterFault::OtherCluster { .. }
             | ClusterFault::TakeAway { .. }
             | ClusterFault::ClockRate { .. }

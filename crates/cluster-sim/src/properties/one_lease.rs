@@ -82,6 +82,8 @@ impl OneLease {
             ClusterFault::LostDisk { .. }
             | ClusterFault::LostVoterDisk { .. }
             | ClusterFault::Voters { .. }
+            | ClusterFault::Access { .. }
+            | ClusterFault::StartRemoved { .. }
             | ClusterFault::OldDisk { .. }
             | ClusterFault::UnreadableDisk { .. }
             | ClusterFault::Crash { .. }

@@ -77,6 +77,9 @@ pub(crate) fn on_note(machine: usize, note: &Note, now: Moment) -> CheckResult {
         | Note::DetourEnded { .. }
         | Note::VotersChanged(_)
         | Note::BecomesVoter { .. }
+        | Note::AccessAgreed(_)
+        | Note::NotAdmitted { .. }
+        | Note::JoinRefused { .. }
         | Note::VotesNoMore { .. }
         | Note::Doubted { .. }
         | Note::Departed { .. } => Ok(()),

@@ -2,6 +2,7 @@
 //!
 //! All of them are one program: each of them alone would compile the whole cluster's code again.
 
+mod access;
 mod backlog;
 mod cluster;
 mod detours;

@@ -8,6 +8,7 @@
 //! a rule names `local`; from then on they may do only what such rules grant.
 
 mod bucket;
+mod document;
 mod principal;
 #[cfg(test)]
 mod tests;
@@ -15,11 +16,15 @@ mod token;
 
 use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::names::LockName;
 use crate::rules::{Pattern, RulesError};
 pub use bucket::{Bucket, Pace};
+pub use document::{
+    AccessDocument, Admission, AdmittedSite, AgreedAccess, AgreedLimits, AgreedToken, DocumentError,
+    JoinRefusal, JoinToken, MAX_DOCUMENT_BYTES, ShownToken,
+};
 use principal::{ANYONE, LOCAL, USER};
 pub use principal::{ClientName, ClientNameError, Principal};
 pub use token::{KnownToken, TokenHash, TokenHashError, Tokens, TokensError};
@@ -28,7 +33,7 @@ pub use token::{KnownToken, TokenHash, TokenHashError, Tokens, TokensError};
 pub(crate) const MAX_RULES: usize = 1000;
 
 /// A kind of action that access rules grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
     /// Acquire and release a lock, and keep a session for it.
@@ -60,7 +65,7 @@ impl fmt::Display for Verb {
 }
 
 /// An access rule as the configuration has it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RuleText {
     /// A name, a prefix of names followed by `*`, or `*` for every named principal; or `local`, `anyone`, `uid:` and the number of a
     /// user, or `uid:*` for every user of this machine.
@@ -254,6 +259,14 @@ impl Access {
         let rules = rules.iter().enumerate().map(rule).collect::<Result<Vec<_>, _>>()?;
         let binds_local = rules.iter().any(|rule| rule.who == Who::Local);
         Ok(Access { rules, binds_local })
+    }
+
+    /// Returns the rules of both. Rules only grant, so that their order does not matter.
+    #[must_use]
+    pub fn joined(mut self, other: Access) -> Self {
+        self.rules.extend(other.rules);
+        self.binds_local |= other.binds_local;
+        self
     }
 
     /// Returns whether there are no rules.

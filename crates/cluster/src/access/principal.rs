@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::names::SiteName;
 
 /// The name of a client, made of the same characters as a site's.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct ClientName(SiteName);
 
 /// The reason why a text cannot be the name of a client.
@@ -30,6 +30,12 @@ impl TryFrom<String> for ClientName {
     type Error = ClientNameError;
     fn try_from(text: String) -> Result<Self, ClientNameError> {
         text.parse()
+    }
+}
+
+impl From<ClientName> for String {
+    fn from(name: ClientName) -> Self {
+        name.to_string()
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use ring::digest::{SHA256, digest};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
 use super::ClientName;
@@ -19,8 +19,8 @@ const MAX_TOKENS: usize = 1000;
 const MAX_BYTES: usize = 512;
 
 /// The SHA-256 of a token.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct TokenHash([u8; 32]);
 
 /// The reason why a text is not the hash of a token.
@@ -34,6 +34,17 @@ impl TokenHash {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         TokenHash(hash)
+    }
+
+    /// Returns whether this is the hash of the token, in a time that does not depend on how much of it agrees.
+    pub fn is_of(&self, token: &str) -> bool {
+        token.len() <= MAX_BYTES && bool::from(self.0.ct_eq(&TokenHash::of(token).0))
+    }
+}
+
+impl From<TokenHash> for String {
+    fn from(hash: TokenHash) -> Self {
+        hash.to_string()
     }
 }
 
@@ -130,6 +141,15 @@ impl Tokens {
             }
         }
         Ok(Tokens(tokens))
+    }
+
+    /// Returns the tokens of both. Of a token that is in both, this one's name and end count.
+    #[must_use]
+    pub fn joined(mut self, other: Tokens) -> Self {
+        let more = other.0.into_iter().filter(|token| self.0.iter().all(|own| own.hash != token.hash));
+        let more: Vec<KnownToken> = more.collect();
+        self.0.extend(more);
+        self
     }
 
     /// Returns all tokens.

@@ -12,7 +12,9 @@ use raft::eraftpb;
 use raft::{Error, GetEntriesContext, RaftState, StorageError};
 use serde::{Deserialize, Serialize};
 
+use super::access;
 use super::voters::{VoterChange, Voters};
+use crate::access::AgreedAccess;
 use crate::founding::Founding;
 use crate::names::{Incarnation, SiteName};
 use crate::view::View;
@@ -23,7 +25,7 @@ pub struct LogEntry {
     pub index: u64,
     /// The term of the leader that appended it.
     pub term: u64,
-    /// An encoded view or [change of voters](VoterChange), or empty.
+    /// An encoded view, [change of voters](VoterChange) or [access document](access), or empty.
     pub data: Vec<u8>,
 }
 
@@ -60,25 +62,29 @@ pub struct Saved {
     /// know it.)
     #[serde(skip)]
     pub voters: Option<Voters>,
+    /// The access document; `None` before the first one. (Written and sent beside the rest, too.)
+    #[serde(skip)]
+    pub access: Option<AgreedAccess>,
 }
 
 impl Default for Saved {
     /// The initial state of every cluster: as if one entry, of term 1, had made the view without members.
     fn default() -> Self {
-        Saved { index: 1, term: 1, view: View::default(), voters: None }
+        Saved { index: 1, term: 1, view: View::default(), voters: None, access: None }
     }
 }
 
 impl Saved {
     pub(super) fn from_raft(snapshot: &eraftpb::Snapshot) -> Option<Self> {
-        let (view, voters) = postcard::from_bytes(&snapshot.data).ok()?;
+        let (view, voters, access) = postcard::from_bytes(&snapshot.data).ok()?;
         let metadata = snapshot.get_metadata();
-        Some(Saved { index: metadata.index, term: metadata.term, view, voters })
+        Some(Saved { index: metadata.index, term: metadata.term, view, voters, access })
     }
 
     /// Converts to a snapshot of the `raft` crate; `founding` are the first voters.
     pub(super) fn to_raft(&self, founding: &Voters) -> eraftpb::Snapshot {
-        let data = postcard::to_stdvec(&(&self.view, &self.voters)).expect("a state is plain data");
+        let data =
+            postcard::to_stdvec(&(&self.view, &self.voters, &self.access)).expect("a state is plain data");
         let mut snapshot = eraftpb::Snapshot { data: data.into(), ..Default::default() };
         let metadata = snapshot.mut_metadata();
         metadata.index = self.index;
@@ -99,6 +105,8 @@ impl Saved {
             if let Some(voters) = self.voters(founding).after(&change, entry.index) {
                 self.voters = Some(voters);
             }
+        } else if access::is_access(&entry.data) {
+            self.access = access::follow(self.access.as_ref(), &entry.data).or(self.access.take());
         } else if let Some(view) = follow(&self.view, &entry.data) {
             self.view = view;
         }
@@ -183,6 +191,8 @@ pub enum DiskWrite {
     VoterId(u64),
     /// Who votes, as another site has said. A site whose log says it does not write it.
     Known(Voters),
+    /// The access document, as another site has said.
+    KnownAccess(AgreedAccess),
     /// The incarnation that begins.
     Incarnation(Incarnation),
     Ballot(Ballot),
@@ -205,6 +215,8 @@ pub struct Disk {
     pub(crate) voter_id: Option<u64>,
     /// Who votes, as another site has said.
     pub(crate) known: Option<Voters>,
+    /// The access document, as another site has said.
+    pub(crate) known_access: Option<AgreedAccess>,
     /// The last incarnation that has begun.
     pub(crate) incarnation: Incarnation,
     pub(super) ballot: Ballot,
@@ -248,6 +260,7 @@ impl Disk {
                 self.entries.clear();
             }
             DiskWrite::Known(voters) => self.known = Some(voters.clone()),
+            DiskWrite::KnownAccess(access) => self.known_access = Some(access.clone()),
             DiskWrite::Incarnation(incarnation) => self.incarnation = *incarnation,
             DiskWrite::Ballot(ballot) => self.ballot = *ballot,
             DiskWrite::Append(entries) => {

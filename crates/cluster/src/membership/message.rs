@@ -8,8 +8,10 @@ use meshlock_protocol::numbered;
 use raft::eraftpb;
 use serde::{Deserialize, Serialize};
 
+use super::access;
 use super::disk::{LogEntry, Saved};
 use super::voters::{VoterChange, Voters};
+use crate::access::AgreedAccess;
 use crate::names::Incarnation;
 
 /// The kinds of messages that voters send.
@@ -103,6 +105,23 @@ impl RaftMessage {
     pub fn is_for_first_voters(&self) -> bool {
         let changes = self.entries.iter().any(|entry| VoterChange::is_change(&entry.data));
         self.ends.is_none() && !changes && self.voters().is_none()
+    }
+
+    /// Returns whether it has an access document, which older programs do not know.
+    pub fn is_about_access(&self) -> bool {
+        self.access().is_some() || self.entries.iter().any(|entry| access::is_access(&entry.data))
+    }
+
+    /// Returns the access document of the snapshot in it, if there is one.
+    pub fn access(&self) -> Option<&AgreedAccess> {
+        self.snapshot.as_ref()?.access.as_ref()
+    }
+
+    /// Sets the access document of the snapshot in it.
+    pub fn set_access(&mut self, access: AgreedAccess) {
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.access = Some(access);
+        }
     }
 
     /// Returns who votes by the snapshot in it, if anything has changed since the founding.

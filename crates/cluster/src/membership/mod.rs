@@ -12,6 +12,7 @@
 //! voter has a timeout of its own, and after each election that it saw begin it stops its clock for a number of ticks
 //! drawn from the seed that it was given.
 
+pub mod access;
 mod change;
 pub mod disk;
 pub mod message;
@@ -26,6 +27,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use raft::{RawNode, SnapshotStatus, StateRole, eraftpb};
 
+use crate::access::AgreedAccess;
 use crate::mutant::{self, Mutant};
 use crate::names::SiteName;
 use crate::view::View;
@@ -71,6 +73,8 @@ pub(crate) enum MembershipOutput {
     Agreed(View),
     /// The voters have agreed on who votes from now on.
     VotersChanged(Voters),
+    /// The voters have agreed on this access document.
+    AccessAgreed(AgreedAccess),
     /// This site led after [`Membership::confirm`] was called for this round, and has applied all that was committed
     /// then.
     Confirmed(Round),
@@ -94,6 +98,8 @@ pub(crate) struct Membership {
     /// The sites of ids that have sent something to this voter. A learner hears from voters before it has the entries that name them.
     peers: BTreeMap<u64, SiteName>,
     view: View,
+    /// The access document by the entries that are applied; `None` before the first one.
+    access: Option<AgreedAccess>,
     applied: u64,
     /// The log is cut when it is longer than this.
     max_log_entries: usize,
@@ -140,7 +146,7 @@ impl Membership {
             ..Default::default()
         };
         let (view, applied) = (disk.saved.view.clone(), disk.saved.index);
-        let voters = disk.saved.voters(&founding).clone();
+        let (voters, access) = (disk.saved.voters(&founding).clone(), disk.saved.access.clone());
         let mirror = Mirror { disk, founding, applied };
         let silent = slog::Logger::root(slog::Discard, slog::o!());
         let raw = RawNode::new(&config, mirror, &silent).expect("the configuration is sound");
@@ -151,6 +157,7 @@ impl Membership {
             voters,
             peers: BTreeMap::new(),
             view,
+            access,
             applied,
             max_log_entries,
             writing: Writing::default(),
@@ -382,6 +389,9 @@ impl Membership {
             self.on_applied(saved.index);
             let voters = saved.voters(&self.raw.store().founding).clone();
             self.on_voters(voters, out);
+            if let Some(access) = saved.access.clone() {
+                self.on_access(access, out);
+            }
             if saved.view.epoch > self.view.epoch {
                 self.view = saved.view.clone();
                 out.push(MembershipOutput::Agreed(self.view.clone()));
@@ -422,6 +432,10 @@ impl Membership {
             let LogEntry { index, data, .. } = LogEntry::from_raft(entry);
             if let Some(change) = VoterChange::read(&data) {
                 self.apply_change(&change, index, out);
+            } else if access::is_access(&data) {
+                if let Some(next) = access::follow(self.access.as_ref(), &data) {
+                    self.on_access(next, out);
+                }
             } else if let Some(view) = disk::follow(&self.view, &data) {
                 self.view = view;
                 out.push(MembershipOutput::Agreed(self.view.clone()));

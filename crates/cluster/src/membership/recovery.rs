@@ -5,7 +5,7 @@
 //! site with a disk of the old one is refused until it joins anew with an empty one. What is known of the old cluster becomes the state with
 //! which the new one's log begins:
 //!
-//! - **Rules, terms of leases and past incarnations** are those of the last view in this site's log, *also if that was not committed*: an
+//! - **Rules, terms of leases, past incarnations and the access document** are those of the last view in this site's log, *also if that was not committed*: an
 //!   entry that this voter has may have been committed without its knowledge, and then its rules were confirmed to somebody.
 //! - **Members** stay listed. So the new leader, which is this site, treats them as any new leader treats the members that it finds: it
 //!   admits nobody, not even itself, before their leases are certainly over. Members that this site does not know of had leases of the same
@@ -98,12 +98,16 @@ impl Disk {
         let voters = known.unwrap_or(last_state.voters(&founded)).clone();
         let first = first_view(&last, site, self.incarnation, epoch);
         let (index, term) = (last_state.index + 1, self.ballot.term.max(last_state.term) + 1);
+        // The document that bars sites and revokes clients must not be an older one than any that was confirmed.
+        let access =
+            [&last_state.access, &self.known_access].into_iter().flatten().max_by_key(|known| known.version);
+        let access = access.cloned();
         let disk = self.identity().unwrap_or(self.incarnation);
         let writes = vec![
             DiskWrite::Founding(founding),
             DiskWrite::Registrations(Registrations { disk, may_vote: true, others: BTreeMap::new() }),
             DiskWrite::Incarnation(self.incarnation),
-            DiskWrite::Install(Saved { index, term, view: first.clone(), voters: None }),
+            DiskWrite::Install(Saved { index, term, view: first.clone(), voters: None, access }),
             DiskWrite::Ballot(Ballot { term, vote: raft::INVALID_ID, commit: index }),
         ];
         let known = (last_state.index, last_state.term);
@@ -127,6 +131,7 @@ fn first_view(last: &View, site: &SiteName, incarnation: Incarnation, epoch: Epo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::AgreedAccess;
     use crate::membership::disk::{self, LogEntry};
     use crate::names::Incarnation;
 
@@ -153,7 +158,7 @@ mod tests {
         for write in [
             DiskWrite::Founding(founding),
             DiskWrite::Incarnation(Incarnation::new(5)),
-            DiskWrite::Install(Saved { index: 9, term: 3, view: committed, voters: None }),
+            DiskWrite::Install(Saved { index: 9, term: 3, view: committed, voters: None, access: None }),
             DiskWrite::Append(vec![LogEntry { index: 10, term: 4, data: disk::encode(&after) }]),
             DiskWrite::Ballot(Ballot { term: 6, vote: 2, commit: 9 }),
         ] {
@@ -185,6 +190,24 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_access_document_stays_whether_it_comes_from_the_log_or_from_another_site() {
+        let document = |version| AgreedAccess { version, ..AgreedAccess::default() };
+        let recovered = |disk: &Disk| {
+            applied(&disk.recovery(&name("a"), None, epoch(1)).unwrap().writes)
+                .saved
+                .access
+                .map(|kept| kept.version)
+        };
+        let mut disk = disk();
+        assert_eq!(recovered(&disk), None);
+        let data = crate::membership::access::encode(&document(1));
+        disk.apply(&DiskWrite::Append(vec![LogEntry { index: 11, term: 4, data }]));
+        assert_eq!(recovered(&disk), Some(1));
+        disk.apply(&DiskWrite::KnownAccess(document(3)));
+        assert_eq!(recovered(&disk), Some(3));
+    }
+
+    #[test]
     fn a_site_that_is_no_member_lists_its_last_incarnation_so_that_leases_are_waited_for() {
         let mut disk = disk();
         let all_left =
@@ -211,7 +234,7 @@ mod tests {
         assert!(once.recovery(&name("a"), Some("prod-2".parse().unwrap()), epoch(1)).is_ok());
         let mut last = disk();
         let view = View { epoch: Epoch::MAX, ..View::default() };
-        last.apply(&DiskWrite::Install(Saved { index: 9, term: 3, view, voters: None }));
+        last.apply(&DiskWrite::Install(Saved { index: 9, term: 3, view, voters: None, access: None }));
         assert_eq!(refused(&last, None, "a"), RecoveryError::NoEpochs(Epoch::MAX));
     }
 }

@@ -59,6 +59,9 @@ fn check_peer<S: Storage>(message: &RaftMessage, voter: &Raft<S>) -> Result<(), 
     if message.voters().is_some_and(|voters| !voters.is_well_formed()) {
         return Err("a snapshot with voters that cannot be");
     }
+    if message.access().is_some_and(|access| !access.is_well_formed()) {
+        return Err("a snapshot with an access document that cannot be");
+    }
     if message.term < voter.term {
         // A late message has no effect: what it says about the log was true once.
         return Ok(());

@@ -117,6 +117,7 @@ impl Node {
         let before = std::mem::replace(&mut self.view, view);
         self.note_departures(&before, out);
         if comes_back {
+            self.noted_refusal = None;
             self.trace_site(TraceEvent::Recover, out);
         }
         self.unanswered = 0;

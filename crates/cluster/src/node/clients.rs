@@ -6,6 +6,7 @@ use super::autopilot::VoterRefusal;
 use super::packet::Content;
 use super::questions::{Overview, PeerQuestion};
 use super::{Node, NodeOutput, RulesWanted};
+use crate::access::AccessDocument;
 use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName, SiteName};
 use crate::report::{Age, CutOff, LockQueue, SiteLocks, TraceLine, VoterRequest};
@@ -47,6 +48,8 @@ pub enum ClientCall {
     Remove { request: Request, site: SiteName },
     /// Change who votes.
     ChangeVoters { request: Request, change: VoterRequest },
+    /// Compare-and-set: replace the cluster's access document if its version is still `base`.
+    SetAccess { request: Request, base: u64, document: Box<AccessDocument> },
     /// Change the rules of the whole cluster.
     SetRules { request: Request, rules: RulesText },
     /// Make this site leave the cluster. No client gets a lock here any more, and waiting clients are told so. Holders
@@ -89,6 +92,15 @@ pub enum ClientAnswer {
         epoch: Epoch,
     },
     RulesRefused {
+        request: Request,
+        why: String,
+    },
+    /// The cluster has the requested access document, as this version.
+    AccessSet {
+        request: Request,
+        version: u64,
+    },
+    AccessRefused {
         request: Request,
         why: String,
     },
@@ -182,6 +194,9 @@ impl Node {
                 out.push(NodeOutput::Answer(ClientAnswer::Overview { request, overview }));
             }
             ClientCall::SetRules { request, rules } => self.on_set_rules(request, rules, out),
+            ClientCall::SetAccess { request, base, document } => {
+                self.on_set_access(request, base, *document, out);
+            }
             ClientCall::ChangeVoters { request, change } => self.on_change_voters(request, change, out),
             ClientCall::Leave { request } => self.begin_to_leave(Some(request), out),
             ClientCall::TakeAllAway => self.in_table(out, LockTable::take_all_away),

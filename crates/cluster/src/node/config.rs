@@ -2,6 +2,7 @@
 
 use meshlock_protocol::Epoch;
 
+use crate::access::ShownToken;
 use crate::address::Address;
 use crate::lease::{MAX_RENEWALS, Terms, TermsError};
 use crate::links::{LinkLimits, LinkTimeouts};
@@ -45,6 +46,8 @@ pub struct Config {
     pub max_log_entries: usize,
     /// Maximum number of former members that a view lists.
     pub max_past: usize,
+    /// The token with which this site joins for the first time, if its operator was given one.
+    pub join_token: Option<ShownToken>,
     /// Who changes the voters: only operators, or the leader as well.
     pub voting: Voting,
     /// How this site treats its clients.
@@ -149,6 +152,7 @@ impl Config {
             tick: Span::from_millis(100),
             max_log_entries: MAX_LOG_ENTRIES,
             max_past: MAX_PAST / 4,
+            join_token: None,
             voting: Voting::Fixed,
             table_config: TableConfig {
                 local_turns: 16,

@@ -209,6 +209,9 @@ impl Node {
         if to == self.me.site || to == from {
             return Node::misbehaved(from, "asks this site to carry a packet to one of the two", out);
         }
+        if self.is_shut_out(&from) || self.is_shut_out(&to) {
+            return Node::doubt(from, "asks this site to carry a packet from or to a revoked site", out);
+        }
         let is_known = |site: &SiteName| self.view.member(site).is_some() || self.votes(site);
         let (from_known, to_known) = (is_known(&from), is_known(&to));
         if !from_known {
@@ -236,6 +239,9 @@ impl Node {
         }
         if origin == self.me.site || origin == carrier {
             return Node::misbehaved(carrier, "carries a packet that it may not carry", out);
+        }
+        if self.is_shut_out(&origin) {
+            return Node::doubt(carrier, "carries a packet of a revoked site", out);
         }
         self.on_heard(&origin);
         let from = Member { site: origin, incarnation: packet.incarnation };

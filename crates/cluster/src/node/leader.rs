@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_protocol::Epoch;
 
+use super::agreed_access::AccessDuty;
 use super::autopilot::Pilot;
 use super::rival::Rival;
 use crate::address::Address;
@@ -67,6 +68,8 @@ pub(super) struct Leadership {
     pub(super) rules: Option<WantedRules>,
     /// What it knows of members that vote or could.
     pub(super) pilot: Pilot,
+    /// What it knows of members and the access document.
+    pub(super) access: AccessDuty,
 }
 
 /// The renewals of one member that came without a gap in which it may have been stopped or cut off.
@@ -153,6 +156,7 @@ impl Leadership {
             exhausted: false,
             rules: None,
             pilot: Pilot::default(),
+            access: AccessDuty::default(),
         }
     }
 
@@ -269,6 +273,16 @@ impl Leadership {
         self.joiners.insert(member.site.clone(), Joiner { member, address, reached, since, asked_at: now });
     }
 
+    /// Forgets who asks to join. Each of them asks again, and is judged by what has changed meanwhile.
+    pub(super) fn forget_joiners(&mut self) {
+        self.joiners.clear();
+    }
+
+    /// Forgets that a site asks to join.
+    pub(super) fn forget_joiner(&mut self, site: &SiteName) {
+        self.joiners.remove(site);
+    }
+
     /// Handles a request to join from an incarnation that is too old for the view that this leader knows.
     ///
     /// The site is told its last incarnation, and takes the next one. That one must not have taken part before, though
@@ -342,6 +356,7 @@ impl Leadership {
         self.reports.retain(|member, _| view.contains(member));
         self.contacts.retain(|member, _| view.contains(member));
         self.pilot.on_agreed(view);
+        self.access.on_agreed(view);
         self.first_reports.retain(|(by, of), _| view.contains(by) && view.contains(of));
         self.rivals.retain(|site, _| view.member(site).is_some());
         self.out_of_step.retain(|member, _| view.contains(member));

@@ -8,24 +8,26 @@ use meshlock_protocol::Epoch;
 use super::leader::Leadership;
 use super::packet::Content;
 use super::{Node, NodeOutput, Note};
+use crate::address::Address;
 use crate::lease::LeaseGrants;
 use crate::membership::{self, MAX_VOTERS, Membership};
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
 use crate::view::View;
 
+/// Returns whether a site that does not lead need not answer: the sender says something else beside it, which is answered.
+fn is_aside(content: &Content) -> bool {
+    matches!(content, Content::AccessKnown { .. } | Content::SetAccess { .. })
+}
+
 impl Node {
     /// Handles a request that only the leader can fulfil.
     pub(super) fn on_leader_request(&mut self, from: Member, content: Content, out: &mut Vec<NodeOutput>) {
-        let Some(view) = self.leadership.as_ref().and(self.membership.as_ref()).map(|m| m.view().clone())
-        else {
-            let leader = self.membership.as_ref().and_then(|membership| membership.leader()).cloned();
-            if from.site != self.me.site && !content.is_about_voters() {
-                self.tell_voters(&from.site, out);
-                self.send(from.site, Content::NotLeader { leader }, out);
-            }
+        let view = self.leadership.as_ref().and(self.membership.as_ref()).map(|m| m.view().clone());
+        let Some(view) = view else { return self.refer_to_leader(from, &content, out) };
+        if !self.is_admitted(&from, &content, out) {
             return;
-        };
+        }
         let (now, Some(leadership)) = (self.now, &mut self.leadership) else { return };
         match content {
             Content::Renew { renewal, epoch, unreachable, leased, drained } => {
@@ -38,23 +40,9 @@ impl Node {
                     self.send_view(from.site, view, out);
                 }
             }
-            Content::Join { epoch, reached, address } => {
-                let rival = leadership.on_rival(&from, &view, now);
-                if !view.may_join(&from) {
-                    if mutant::is_on(Mutant::TooOldUnconfirmed) && !view.contains(&from) {
-                        let (incarnation, last) = (from.incarnation, view.last_incarnation(&from.site));
-                        self.send(from.site.clone(), Content::TooOld { incarnation, last }, out);
-                    } else if !view.contains(&from) {
-                        leadership.on_outdated(from.clone());
-                    }
-                } else if reached.len() <= view.members.len() + MAX_VOTERS {
-                    leadership.on_join(from.clone(), address, reached, now);
-                }
-                if let Some(member) = rival {
-                    self.refuse_rival(from.incarnation, member, out);
-                } else if epoch < view.epoch {
-                    self.send_view(from.site, view, out);
-                }
+            Content::Join { epoch, reached, address }
+            | Content::JoinWithToken { epoch, reached, address, .. } => {
+                self.on_join_request(from, epoch, reached, address, out);
             }
             Content::Leave => {
                 if view.contains(&from) {
@@ -70,6 +58,8 @@ impl Node {
             }
             Content::Claim(claim) => leadership.pilot.on_claim(from, claim, &view, now),
             Content::ChangeVoters(request) => self.on_voter_request(&from.site, request, out),
+            Content::AccessKnown { version, .. } => self.on_access_known(&from, version, out),
+            Content::SetAccess { base, document } => self.on_access_request(&from, base, document, out),
             Content::Raft(_)
             | Content::Link { .. }
             | Content::Granted { .. }
@@ -85,13 +75,57 @@ impl Node {
             | Content::Voters(_)
             | Content::VotersChanged { .. }
             | Content::Absent(_)
+            | Content::Access(_)
+            | Content::AccessRefused { .. }
             | Content::Beat { .. } => unreachable!("only requests to the leader come here"),
+        }
+    }
+
+    /// Answers a request to the leader, as a site that does not lead.
+    fn refer_to_leader(&mut self, from: Member, content: &Content, out: &mut Vec<NodeOutput>) {
+        if let Content::AccessKnown { asks: true, .. } = content {
+            return self.answer_access_known(from.site, out);
+        }
+        let leader = self.membership.as_ref().and_then(|membership| membership.leader()).cloned();
+        if from.site != self.me.site && !content.is_about_voters() && !is_aside(content) {
+            self.tell_voters(&from.site, out);
+            self.send(from.site, Content::NotLeader { leader }, out);
+        }
+    }
+
+    /// Handles a request to join, as the leader, of a site that may.
+    fn on_join_request(
+        &mut self,
+        from: Member,
+        epoch: Epoch,
+        reached: Vec<Member>,
+        address: Address,
+        out: &mut Vec<NodeOutput>,
+    ) {
+        let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
+        let (now, view) = (self.now, membership.view().clone());
+        let rival = leadership.on_rival(&from, &view, now);
+        if !view.may_join(&from) {
+            if mutant::is_on(Mutant::TooOldUnconfirmed) && !view.contains(&from) {
+                let (incarnation, last) = (from.incarnation, view.last_incarnation(&from.site));
+                self.send(from.site.clone(), Content::TooOld { incarnation, last }, out);
+            } else if !view.contains(&from) {
+                leadership.on_outdated(from.clone());
+            }
+        } else if reached.len() <= view.members.len() + MAX_VOTERS {
+            leadership.on_join(from.clone(), address, reached, now);
+        }
+        if let Some(member) = rival {
+            self.refuse_rival(from.incarnation, member, out);
+        } else if epoch < view.epoch {
+            self.send_view(from.site, view, out);
         }
     }
 
     /// Sends the view that was agreed on, after who votes: a view is taken from voters only.
     fn send_view(&mut self, site: SiteName, view: View, out: &mut Vec<NodeOutput>) {
         self.tell_voters(&site, out);
+        self.tell_access(&site, out);
         self.send(site, Content::View(view), out);
     }
 
@@ -120,6 +154,7 @@ impl Node {
             }
         }
         self.steer(out);
+        self.use_up_tokens(out);
         let (now, timing) = (self.now, self.timing());
         // A round that begins too early would be lost, and with it the time until it is started again.
         let hasty = mutant::is_on(Mutant::RoundBeforeFirstCommit);

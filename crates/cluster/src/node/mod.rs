@@ -13,6 +13,7 @@
 //! - N3: an incarnation of this site sends nothing before it is on disk.
 //! - N4: a site that finds itself left out of a view loses everything and begins a new incarnation.
 
+mod agreed_access;
 mod attendance;
 mod autopilot;
 mod change;
@@ -41,6 +42,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use meshlock_protocol::Epoch;
 
+use crate::access::{AgreedAccess, JoinRefusal};
 use crate::address::Address;
 use crate::founding::ClusterId;
 use crate::lease::MemberLease;
@@ -58,6 +60,8 @@ use crate::rules::{Rules, RulesText};
 use crate::table::{self, LeaseClock, LockTable, Request};
 use crate::time::Time;
 use crate::view::View;
+use agreed_access::AccessWanted;
+pub use agreed_access::{AccessRefusal, ChangeRefusal};
 pub use attendance::Absence;
 use attendance::Attendance;
 pub use autopilot::{Claim, VoterRefusal};
@@ -107,6 +111,13 @@ pub struct Node {
     old_programs: BTreeMap<SiteName, Abilities>,
     /// What the leader says of voters that are not there.
     attendance: Attendance,
+    /// The access document, as far as this site knows.
+    access: AgreedAccess,
+    access_wanted: Option<AccessWanted>,
+    /// Why this site may not take part, as it was noted last.
+    noted_refusal: Option<JoinRefusal>,
+    /// The second since 1970, as the host has said last.
+    wall_clock: Option<u64>,
     registration: VoterRegistration,
     first_rules: Rules,
     now: Time,
@@ -203,6 +214,7 @@ impl Node {
             }
             Input::Persisted(token) => self.on_persisted(token, out),
             Input::Call(call) => self.on_call(call, out),
+            Input::WallClock(second) => self.wall_clock = Some(second),
         }
         if self.told_stale != Some(self.view.epoch) && self.table.wants_fresh_view(self.now) {
             self.told_stale = Some(self.view.epoch);
@@ -234,7 +246,8 @@ impl Node {
         let questions = self.questions.next_due();
         let rules = self.rules_wanted.as_ref().map(|wanted| wanted.until);
         let voters = self.voters_wanted.as_ref().map(VotersWanted::until);
-        let others = [self.links.next_due(), self.table.next_due(), questions, leader, rules, voters];
+        let access = self.access_wanted.as_ref().map(AccessWanted::until);
+        let others = [self.links.next_due(), self.table.next_due(), questions, leader, rules, voters, access];
         let others = others.into_iter().flatten();
         lease.chain(others).fold(self.next_tick.min(self.lease.next_renewal()), Time::min)
     }
@@ -335,6 +348,7 @@ impl Node {
         self.pass_time_for_questions(out);
         self.give_up_rules_if_due(out);
         self.give_up_voters_if_due(out);
+        self.give_up_access_if_due(out);
     }
 
     fn on_persisted(&mut self, token: WriteToken, out: &mut Vec<NodeOutput>) {
@@ -378,6 +392,7 @@ impl Node {
                 }
                 membership::MembershipOutput::Agreed(view) => self.on_agreed(view, out),
                 membership::MembershipOutput::VotersChanged(voters) => self.on_voters_agreed(voters, out),
+                membership::MembershipOutput::AccessAgreed(access) => self.on_access_agreed(access, out),
                 membership::MembershipOutput::Confirmed(round) => self.on_confirmed(round, out),
             }
         }

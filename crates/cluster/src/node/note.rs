@@ -2,6 +2,7 @@
 
 use meshlock_protocol::Epoch;
 
+use crate::access::{AgreedAccess, JoinRefusal};
 use crate::address::Address;
 use crate::founding::ClusterId;
 use crate::lease::Terms;
@@ -87,6 +88,18 @@ pub enum Note {
     BecomesVoter { id: u64, disk: Incarnation },
     /// This site does not vote any more under this id.
     VotesNoMore { id: u64 },
+    /// The voters have agreed on this access document.
+    AccessAgreed(AgreedAccess),
+    /// This site may not take part in the cluster, by its access document. Noted once for each reason.
+    NotAdmitted {
+        /// The name of this site.
+        site: SiteName,
+        /// The voter that says so.
+        by: SiteName,
+        why: JoinRefusal,
+    },
+    /// This site leads, and refuses another one by the access document. Noted once for each reason while it leads.
+    JoinRefused { site: SiteName, why: JoinRefusal },
     /// This incarnation is too old to join, and a later one begins: the site's disk was lost and its clock set back, or
     /// its stamps are lower than those of sites that views no longer list.
     TooOld(Member),

@@ -9,9 +9,11 @@
 use meshlock_protocol::Epoch;
 use meshlock_protocol::numbered;
 
+use super::agreed_access::AccessRefusal;
 use super::attendance::Absence;
 use super::autopilot::{Claim, VoterRefusal};
 use super::questions::{PeerQuestion, PeerReply, QuestionId};
+use crate::access::{AccessDocument, AgreedAccess, ShownToken};
 use crate::address::Address;
 use crate::founding::ClusterId;
 use crate::lease::Renewal;
@@ -180,6 +182,34 @@ pub enum Content {
     VotersChanged { request: VoterRequest, refused: Option<VoterRefusal> },
     /// From the leader: which voters are not there although their sites are members. Versions 1 to 4 do not have it.
     Absent(Absence),
+    /// Like [`Join`](Self::Join), from a site that has a join token. Versions 1 to 4 do not have it, nor what follows.
+    JoinWithToken {
+        /// The view that the site has installed.
+        epoch: Epoch,
+        /// The members that answered it recently.
+        reached: Vec<Member>,
+        /// The site's own address.
+        address: Address,
+        /// The token itself: only voters are sent it, and they keep its hash.
+        token: ShownToken,
+    },
+    /// From the leader to a site that may not take part, or that asks for a document that cannot be.
+    AccessRefused {
+        /// The incarnation that asked.
+        to: Incarnation,
+        why: AccessRefusal,
+    },
+    /// From the leader: the access document that has been agreed on.
+    Access(AgreedAccess),
+    /// The version of the document that the sender knows: from a member to the leader, beside its request for a renewal if there is a
+    /// document; or from the leader, which `asks` a member whether its program knows such documents.
+    AccessKnown { version: u64, asks: bool },
+    /// From any member to the leader. Compare-and-set: replaces the document if its version is still `base`.
+    SetAccess {
+        /// The version of the document that the request is based on.
+        base: u64,
+        document: AccessDocument,
+    },
 }
 
 numbered! { Content {
@@ -206,6 +236,11 @@ numbered! { Content {
     21 => ChangeVoters(value),
     22 => VotersChanged { request, refused },
     23 => Absent(value),
+    25 => JoinWithToken { epoch, reached, address, token },
+    26 => AccessRefused { to, why },
+    27 => Access(value),
+    28 => AccessKnown { version, asks },
+    29 => SetAccess { base, document },
 } }
 
 /// A message on a link. Its [`Frame`] says which view it belongs to.
@@ -294,6 +329,18 @@ impl Content {
         matches!(self, Content::Absent(_))
     }
 
+    /// Returns whether only a program can read it that knows the access document.
+    pub fn is_about_access(&self) -> bool {
+        matches!(
+            self,
+            Content::JoinWithToken { .. }
+                | Content::AccessRefused { .. }
+                | Content::Access(_)
+                | Content::AccessKnown { .. }
+                | Content::SetAccess { .. }
+        ) || self.raft_message().is_some_and(RaftMessage::is_about_access)
+    }
+
     /// Returns the name of its kind, for counting.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -325,6 +372,11 @@ impl Content {
             Content::ChangeVoters(_) => "change voters",
             Content::VotersChanged { .. } => "voters changed",
             Content::Absent(_) => "absent voters",
+            Content::JoinWithToken { .. } => "join with token",
+            Content::AccessRefused { .. } => "access refused",
+            Content::Access(_) => "access",
+            Content::AccessKnown { .. } => "access known",
+            Content::SetAccess { .. } => "set access",
         }
     }
 }

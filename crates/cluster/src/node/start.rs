@@ -10,6 +10,7 @@ use super::outage::LastHeard;
 use super::questions::Questions;
 use super::registration::VoterRegistration;
 use super::{Checked, Hurry, Node, NodeOutput, Purpose, WriteToken};
+use crate::access::AgreedAccess;
 use crate::founding::{Founding, FoundingError};
 use crate::lease::MemberLease;
 use crate::links::{Links, Outgoing};
@@ -60,6 +61,10 @@ impl Node {
             voter_id: disk.voter_id,
             old_programs: BTreeMap::new(),
             attendance: Attendance::default(),
+            access: AgreedAccess::default(),
+            access_wanted: None,
+            noted_refusal: None,
+            wall_clock: None,
             registration,
             now,
             may_send: false,
@@ -103,14 +108,19 @@ impl Node {
         if is_new {
             node.record_founding(founding, out);
         }
-        node.begin_incarnation(out);
-        node.begin_voting(disk, out);
-        if let Some(view) = node.membership.as_ref().map(|membership| membership.view().clone()) {
-            node.learn(view, out);
-        }
-        node.in_membership(out, |membership, out| membership.on_start(out));
-        node.lead_if_due(out);
+        node.begin(disk, out);
         Ok(node)
+    }
+
+    /// Begins to act with what the disk says.
+    fn begin(&mut self, disk: Disk, out: &mut Vec<NodeOutput>) {
+        self.begin_incarnation(out);
+        self.begin_voting(disk, out);
+        if let Some(view) = self.membership.as_ref().map(|membership| membership.view().clone()) {
+            self.learn(view, out);
+        }
+        self.in_membership(out, |membership, out| membership.on_start(out));
+        self.lead_if_due(out);
     }
 
     /// Writes at the first start what the disk says for ever: the identity of the cluster and its own.

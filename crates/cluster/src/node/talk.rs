@@ -28,6 +28,7 @@ impl Node {
         self.on_asked(&leader);
         self.send_rules(&leader, out);
         self.send_voters_wanted(&leader, out);
+        self.send_access_wanted(&leader, out);
         let epoch = self.view.epoch;
         if self.leaving.is_some() {
             if !self.table.holds_anything() {
@@ -50,13 +51,14 @@ impl Node {
             let renewal = self.lease.renew(leader.clone(), self.now);
             let renew = Content::Renew { renewal, epoch, unreachable, leased, drained };
             self.send(leader.clone(), renew, out);
-            self.send_claim(leader, out);
+            self.send_claim(leader.clone(), out);
+            self.send_access_known(leader, out);
         } else {
             let (now, lately) = (self.now, self.config.terms.length);
             self.answered_at.retain(|_, at| now.since(*at) < lately);
             let reached = self.answered_at.keys().cloned().collect();
-            let address = self.config.address.clone();
-            self.send(leader.clone(), Content::Join { epoch, reached, address }, out);
+            let join = self.join_request(&leader, reached);
+            self.send(leader.clone(), join, out);
             self.detours.on_pinged(self.now);
             let mut asked = self.others();
             if leader != self.me.site && !asked.contains(&leader) {
@@ -133,7 +135,10 @@ impl Node {
             | Content::Leave
             | Content::SetRules { .. }
             | Content::Claim(_)
-            | Content::ChangeVoters(_) => {
+            | Content::ChangeVoters(_)
+            | Content::JoinWithToken { .. }
+            | Content::AccessKnown { .. }
+            | Content::SetAccess { .. } => {
                 if content == Content::Leave && self.view.contains(&from) {
                     self.leavers.insert(from.clone());
                 }
@@ -163,6 +168,8 @@ impl Node {
             Content::Ask { question, ask } => self.on_ask(&from, question, &ask, out),
             Content::Reply { question, reply } => self.on_reply(from.site, question, reply, out),
             Content::Beat { sent, hearing } => self.on_beat(from, None, sent, hearing, out),
+            Content::Access(access) => self.on_access(&from.site, access, out),
+            Content::AccessRefused { to, why } => self.on_access_refused(&from.site, to, why, out),
             Content::Voters(voters) => self.on_voters(&from.site, voters, out),
             Content::VotersChanged { request, refused } => {
                 self.on_voters_answered(&from.site, &request, refused, out);
@@ -272,7 +279,14 @@ impl Node {
     /// Returns whether the program of another site knows this kind of packet, as far as this site can tell.
     pub(super) fn can_read(&self, site: &SiteName, content: &Content) -> bool {
         let Some(known) = self.old_programs.get(site) else { return true };
-        (known.changes_voters || !content.is_about_voters()) && (known.counts_voters || !content.is_absence())
+        (known.changes_voters || !content.is_about_voters())
+            && (known.counts_voters || !content.is_absence())
+            && (known.agrees_on_access || !content.is_about_access())
+    }
+
+    /// Returns whether the program of another site knows the access document, as far as this site can tell.
+    pub(super) fn knows_access(&self, site: &SiteName) -> bool {
+        self.old_programs.get(site).is_none_or(|known| known.agrees_on_access)
     }
 
     /// Returns whether the program of another site knows that a first view can have another epoch than 1, as far as this site can tell.

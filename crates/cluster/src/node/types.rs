@@ -21,12 +21,19 @@ pub struct Abilities {
     pub counts_voters: bool,
     /// First views with another epoch than 1.
     pub knows_floors: bool,
+    /// The access document.
+    pub agrees_on_access: bool,
 }
 
 impl Abilities {
     /// The abilities of this program.
-    pub const ALL: Abilities =
-        Abilities { carries: true, changes_voters: true, counts_voters: true, knows_floors: true };
+    pub const ALL: Abilities = Abilities {
+        carries: true,
+        changes_voters: true,
+        counts_voters: true,
+        knows_floors: true,
+        agrees_on_access: true,
+    };
 }
 
 /// An input of a node.
@@ -42,6 +49,8 @@ pub enum Input {
     Persisted(WriteToken),
     /// A client calls.
     Call(ClientCall),
+    /// The calendar clock shows this second since 1970: join tokens end by it. Nothing else depends on it.
+    WallClock(u64),
 }
 
 /// An effect that a node asks for.

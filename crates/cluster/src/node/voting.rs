@@ -14,6 +14,7 @@ use super::config::Voting;
 use super::packet::Content;
 use super::types::Abilities;
 use super::{Node, NodeOutput, Note, Purpose};
+use crate::access::AgreedAccess;
 use crate::membership::disk::{Disk, DiskWrite};
 use crate::membership::message::RaftMessage;
 use crate::membership::voters::Voters;
@@ -65,6 +66,9 @@ impl Node {
 
     /// Starts the voter that this site is, if it is one, and learns who votes, from the disk.
     pub(super) fn begin_voting(&mut self, disk: Disk, out: &mut Vec<NodeOutput>) {
+        if let Some(known) = disk.known_access.clone().filter(AgreedAccess::is_well_formed) {
+            self.learn_access(known, out);
+        }
         if let Some(known) = disk.known.clone().filter(Voters::is_well_formed) {
             self.voters = known;
         }
@@ -77,6 +81,8 @@ impl Node {
         self.forget_former_voters();
         self.check_registration(out);
         self.retire_if_dropped(out);
+        let agreed = self.membership.as_ref().and_then(|membership| membership.access().cloned());
+        agreed.into_iter().for_each(|agreed| self.learn_access(agreed, out));
     }
 
     /// Notes what the program of another site knows.

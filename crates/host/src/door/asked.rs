@@ -189,6 +189,10 @@ async fn answer(
             }
             Err(VotersNotChanged::NotAnswered(error)) => return Err(error),
         },
+        ToNode::Access { .. } => ToClient::Access { tag, access: Box::new(front.access(caller)?) },
+        ToNode::SetAccess { base, document, .. } => {
+            ToClient::AccessSet { tag, version: front.set_access(caller, base, *document).await? }
+        }
         ToNode::Hello { .. }
         | ToNode::Ping(_)
         | ToNode::Acquire { .. }

@@ -290,7 +290,9 @@ impl ConnectedClient {
             | ToNode::Locks { tag }
             | ToNode::Remove { tag, .. }
             | ToNode::Leave { tag }
-            | ToNode::ChangeVoters { tag, .. } => {
+            | ToNode::ChangeVoters { tag, .. }
+            | ToNode::Access { tag }
+            | ToNode::SetAccess { tag, .. } => {
                 self.unless_too_fast(tag, admitted, || self.ask(greeted.caller.clone(), tag, message));
             }
         }
@@ -477,6 +479,8 @@ fn kind_of(message: &ToNode) -> Option<RequestKind> {
         | ToNode::Locks { .. }
         | ToNode::Remove { .. }
         | ToNode::Leave { .. }
-        | ToNode::ChangeVoters { .. } => Some(RequestKind::Ask),
+        | ToNode::ChangeVoters { .. }
+        | ToNode::Access { .. }
+        | ToNode::SetAccess { .. } => Some(RequestKind::Ask),
     }
 }

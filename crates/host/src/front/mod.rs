@@ -27,6 +27,7 @@ use meshlock_cluster::node::ClientCall;
 use meshlock_cluster::table::Session;
 use meshlock_cluster::time::Span;
 
+use super::agreed_access;
 use super::engine::Handle;
 use super::gate::{
     Audit, AuditEvent, Buffered, Caller, CallerOrigin, Connected, Gate, Policy, RequestId, RequestKind,
@@ -77,6 +78,9 @@ impl Front {
     /// Creates the admission path of `node`, with the rules, limits and audit log of `gate`.
     pub fn new(node: Handle, gate: Arc<Gate>) -> Self {
         let site = node.look(|node| node.me().site.clone());
+        let mut access = node.access();
+        gate.replace_agreed(access.borrow_and_update().document.clone());
+        node.tasks().spawn(agreed_access::keep_replacing(Arc::downgrade(&gate), access));
         Front(Arc::new(Inner { node, gate, site }))
     }
 

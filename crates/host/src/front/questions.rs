@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use meshlock_cluster::access::{Denied, Subject, Verb};
+use meshlock_cluster::access::{AccessDocument, AgreedAccess, Denied, Subject, Verb};
 use meshlock_cluster::names::{LockName, SiteName};
 use meshlock_cluster::node::{
     ClientAnswer, ClientCall, CutOff, LockQueue, Overview, SiteLocks, VoterRefusal, VoterRequest,
@@ -131,6 +131,32 @@ impl Front {
     pub fn rules(&self, caller: &Admitted) -> Result<(Epoch, RulesText), Denied> {
         self.check_subject(caller, Verb::Watch, Subject::Some)?;
         Ok(self.node().look(|node| (node.view().epoch, node.view().rules.clone())))
+    }
+
+    /// Returns the cluster's access document, as this site knows it. It says who may do what, and so only administrators see it.
+    pub fn access(&self, caller: &Admitted) -> Result<AgreedAccess, Denied> {
+        self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
+        Ok(self.node().look(|node| node.access().clone()))
+    }
+
+    /// Compare-and-set: replaces the cluster's access document if its version is still `base`. Returns the version that it has then.
+    pub async fn set_access(
+        &self,
+        caller: &Admitted,
+        base: u64,
+        document: AccessDocument,
+    ) -> Result<u64, NotAnswered> {
+        self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
+        self.check_audit()?;
+        self.refuse_in_outage()?;
+        let document = Box::new(document);
+        let answer = self.question(|request| ClientCall::SetAccess { request, base, document }).await;
+        let answer = answer.map_err(|error| self.with_disk_failure(error))?;
+        let ClientAnswer::AccessSet { version, .. } = answer else { return Err(unexpected(&answer)) };
+        if version != base {
+            self.audit().note(caller, None, AuditEvent::SetAccess { version });
+        }
+        Ok(version)
     }
 
     /// Returns the status and the locks in use of all members, and which members did not answer.
@@ -287,7 +313,9 @@ impl Front {
             Ok(ClientAnswer::Lock(LockEvent::Refused { why, .. })) => {
                 Err(NotAnswered::Refused(why.to_string()))
             }
-            Ok(ClientAnswer::RulesRefused { why, .. }) => Err(NotAnswered::Refused(why)),
+            Ok(ClientAnswer::RulesRefused { why, .. } | ClientAnswer::AccessRefused { why, .. }) => {
+                Err(NotAnswered::Refused(why))
+            }
             Ok(ClientAnswer::Unavailable { why, .. }) => Err(NotAnswered::Unavailable(why)),
             Ok(answer) => Ok(answer),
             Err(_) => Err(NotAnswered::Stopping),

@@ -16,7 +16,9 @@ pub(crate) use audit::AuditEvent;
 pub use audit::{Audit, AuditFile, AuditTarget, Unaudited, WhenUnwritable};
 pub use buffered::Buffered;
 use buffered::BufferedTotal;
-use meshlock_cluster::access::{Access, Denied, Principal, Subject, Tokens, Verb};
+use meshlock_cluster::access::{
+    Access, AccessDocument, AgreedToken, Denied, Principal, Subject, Tokens, Verb,
+};
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::time::Span;
 use meshlock_system::now;
@@ -52,6 +54,46 @@ pub enum RequestKind {
 pub struct Policy {
     pub access: Access,
     pub tokens: Tokens,
+}
+
+/// What applies: the site's own rules, tokens and limits, and those that the cluster has agreed on.
+#[derive(Clone, Debug, Default)]
+struct Effective {
+    policy: Arc<Policy>,
+    each: Each,
+}
+
+/// Both parts of what applies.
+#[derive(Debug, Default)]
+struct Parts {
+    own: Policy,
+    own_each: Each,
+    agreed: AccessDocument,
+}
+
+impl Parts {
+    /// Joins the two. Rules only grant, so that both grant what either grants; of limits the cluster's replace the site's.
+    fn effective(&self) -> Effective {
+        // The document was checked before it was agreed on; a program that cannot read all of it grants less.
+        let access = Access::new(&self.agreed.rules).unwrap_or_default();
+        let tokens =
+            Tokens::new(self.agreed.tokens.iter().map(AgreedToken::known).collect()).unwrap_or_default();
+        let Policy { access: own_access, tokens: own_tokens } = self.own.clone();
+        let policy = Policy { access: own_access.joined(access), tokens: own_tokens.joined(tokens) };
+        let (limits, mut each) = (&self.agreed.limits, self.own_each);
+        let replace = |limit: &mut usize, agreed: Option<u32>| {
+            if let Some(agreed) = agreed {
+                *limit = usize::try_from(agreed).unwrap_or(usize::MAX);
+            }
+        };
+        replace(&mut each.connections, limits.connections);
+        replace(&mut each.locks, limits.locks);
+        replace(&mut each.waiters, limits.waiters);
+        replace(&mut each.watches, limits.watches);
+        each.pace.rate = limits.rate.unwrap_or(each.pace.rate);
+        each.pace.burst = limits.burst.unwrap_or(each.pace.burst);
+        Effective { policy: Arc::new(policy), each }
+    }
 }
 
 /// How a request reached the node.
@@ -148,8 +190,9 @@ pub struct TooManyConnections {
 /// The access rules, limits and audit log of a site, which every API consults.
 #[derive(Debug, Default)]
 pub struct Gate {
-    policy: RwLock<Arc<Policy>>,
-    each: Each,
+    effective: RwLock<Effective>,
+    /// Locked before [`effective`](Self::effective) is replaced.
+    parts: Mutex<Parts>,
     usage: Mutex<Usage>,
     buffered: Arc<BufferedTotal>,
     audit: Audit,
@@ -180,8 +223,10 @@ impl Drop for Connected {
 impl Gate {
     /// Creates a gate with these rules, limits and audit log.
     pub fn new(policy: Policy, each: Each, audit: Audit) -> Self {
-        let (policy, usage, buffered) = (RwLock::new(Arc::new(policy)), Mutex::default(), Arc::default());
-        Gate { policy, each, usage, buffered, audit }
+        let parts = Parts { own: policy, own_each: each, agreed: AccessDocument::default() };
+        let effective = RwLock::new(parts.effective());
+        let (parts, usage, buffered) = (Mutex::new(parts), Mutex::default(), Arc::default());
+        Gate { effective, parts, usage, buffered, audit }
     }
 
     /// Sets how many bytes the site may keep for all of its clients.
@@ -196,14 +241,30 @@ impl Gate {
         self.buffered.bytes.load(Ordering::Relaxed)
     }
 
-    /// Replaces the rules and tokens. Locks that were granted before are kept.
+    /// Replaces the site's own rules and tokens. Locks that were granted before are kept.
     pub fn replace(&self, policy: Policy) {
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+        self.change(|parts| parts.own = policy);
     }
 
-    /// Returns the current rules and tokens.
+    /// Replaces the rules, tokens and limits that the cluster has agreed on. Locks that were granted before are kept.
+    pub(crate) fn replace_agreed(&self, document: AccessDocument) {
+        self.change(|parts| parts.agreed = document);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Parts)) {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut parts);
+        *self.effective.write().unwrap_or_else(PoisonError::into_inner) = parts.effective();
+    }
+
+    /// Returns the current rules and tokens: the site's own, and those of the cluster.
     pub fn policy(&self) -> Arc<Policy> {
-        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.effective.read().unwrap_or_else(PoisonError::into_inner).policy.clone()
+    }
+
+    /// Returns the limits of each client.
+    fn each(&self) -> Each {
+        self.effective.read().unwrap_or_else(PoisonError::into_inner).each
     }
 
     /// Returns the audit log.
@@ -249,7 +310,7 @@ impl Gate {
     /// Charges a denied request: it costs more than one that was served.
     fn charge(&self, caller: &Caller) {
         let mut usage = self.usage();
-        let used = usage.of(Payer::of(caller), self.each.pace, now());
+        let used = usage.of(Payer::of(caller), self.each().pace, now());
         used.bucket(RequestKind::Ask).spend(COST_OF_DENIAL - 1);
     }
 
@@ -258,7 +319,7 @@ impl Gate {
         if !caller.is_bound_by_rules() {
             return Ok(());
         }
-        let (now, pace) = (now(), self.each.pace);
+        let (now, pace) = (now(), self.each().pace);
         let mut usage = self.usage();
         let used = usage.of(Payer::of(caller), pace, now);
         let taken = used.bucket(kind).take(pace, now);
@@ -278,9 +339,9 @@ impl Gate {
 
     /// Counts a connection, until what is returned is dropped.
     pub(crate) fn connect(self: &Arc<Self>, principal: &Principal) -> Result<Connected, TooManyConnections> {
-        let (now, most) = (now(), self.each.connections);
+        let (now, most) = (now(), self.each().connections);
         let mut usage = self.usage();
-        let used = usage.of(Payer::Principal(principal.clone()), self.each.pace, now);
+        let used = usage.of(Payer::Principal(principal.clone()), self.each().pace, now);
         if used.connections >= most {
             return Err(TooManyConnections { principal: principal.clone(), most });
         }
@@ -297,7 +358,7 @@ impl Gate {
         if !caller.is_bound_by_rules() {
             return Ok(None);
         }
-        let (of, Each { locks, waiters, pace, .. }) = (&caller.principal, self.each);
+        let (of, Each { locks, waiters, pace, .. }) = (&caller.principal, self.each());
         let mut usage = self.usage();
         let used = usage.of(Payer::Principal(of.clone()), pace, now());
         if used.locks >= locks {
@@ -318,7 +379,7 @@ impl Gate {
         if !caller.is_bound_by_rules() {
             return Ok(None);
         }
-        let (of, Each { watches, pace, .. }) = (&caller.principal, self.each);
+        let (of, Each { watches, pace, .. }) = (&caller.principal, self.each());
         let mut usage = self.usage();
         let used = usage.of(Payer::Principal(of.clone()), pace, now());
         if used.watches >= watches {
@@ -332,8 +393,8 @@ impl Gate {
     /// Returns a buffer for messages of a principal, which counts towards its limit.
     pub(crate) fn buffer(&self, principal: &Principal) -> Buffered {
         let mut usage = self.usage();
-        let used = usage.of(Payer::Principal(principal.clone()), self.each.pace, now());
-        let of_principal = (principal.clone(), used.buffered.clone(), self.each.buffered_bytes);
+        let used = usage.of(Payer::Principal(principal.clone()), self.each().pace, now());
+        let of_principal = (principal.clone(), used.buffered.clone(), self.each().buffered_bytes);
         Buffered::new(self.buffered.clone(), of_principal)
     }
 

@@ -6,7 +6,9 @@ use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefi
 use serde::de::DeserializeOwned;
 
 use super::error::StoreError;
+use meshlock_cluster::access::AgreedAccess;
 use meshlock_cluster::founding::Founding;
+use meshlock_cluster::membership::access;
 use meshlock_cluster::membership::disk::{
     Ballot, Disk, DiskWrite, LogEntry, Registrations, Saved, is_marked_first,
 };
@@ -20,7 +22,8 @@ use meshlock_wire::disk::RecordError;
 /// A file has format 1 until the voters change: then it gets [`VOTERS`], [`VOTER_ID`] or [`KNOWN`], or changes of voters in its log. A program that knows
 /// only format 1 would go on counting the first voters, and refuses the file.
 ///
-/// It has format 3 from the moment on when its log gets a first view with an epoch of its own, which older programs do not read.
+/// It has format 3 from the moment on when its log gets a first view with an epoch of its own, which older programs do not read, and with
+/// the first access document ([`ACCESS`], [`KNOWN_ACCESS`], or one in its log): an older program would let in whom the document refuses.
 pub(super) const FORMAT: u8 = 3;
 
 /// The format of a file that says that the voters have changed.
@@ -28,6 +31,9 @@ const CHANGED_VOTERS_FORMAT: u8 = 2;
 
 /// The format of a file with a first view that has an epoch of its own.
 const FIRST_EPOCH_FORMAT: u8 = 3;
+
+/// The format of a file with an access document. Programs that know the one know the other.
+const ACCESS_FORMAT: u8 = 3;
 
 /// The format of a new file.
 const FIRST_FORMAT: u8 = 1;
@@ -51,6 +57,10 @@ const VOTERS: &str = "voters";
 const VOTER_ID: &str = "voter id";
 /// Who votes, as another site has said. From format 2 on.
 const KNOWN: &str = "known voters";
+/// The access document of the saved state. From format 3 on.
+const ACCESS: &str = "access";
+/// The access document, as another site has said. From format 3 on.
+const KNOWN_ACCESS: &str = "known access";
 
 /// The first transaction of a new file.
 pub(super) fn found(database: &Database, site: &SiteName) -> Result<(), redb::Error> {
@@ -92,7 +102,7 @@ fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::
         DiskWrite::VoterId(id) => {
             raise_format(transaction, CHANGED_VOTERS_FORMAT)?;
             transaction.open_table(LOG)?.retain(|_, _| false)?;
-            for key in [BALLOT, SAVED, VOTERS] {
+            for key in [BALLOT, SAVED, VOTERS, ACCESS] {
                 transaction.open_table(STATE)?.remove(key)?;
             }
             put(transaction, VOTER_ID, &record::encode(id))
@@ -100,6 +110,10 @@ fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::
         DiskWrite::Known(voters) => {
             raise_format(transaction, CHANGED_VOTERS_FORMAT)?;
             put(transaction, KNOWN, &record::encode(voters))
+        }
+        DiskWrite::KnownAccess(access) => {
+            raise_format(transaction, ACCESS_FORMAT)?;
+            put(transaction, KNOWN_ACCESS, &record::encode(access))
         }
         DiskWrite::Incarnation(incarnation) => put(transaction, INCARNATION, &record::encode(incarnation)),
         DiskWrite::Ballot(ballot) => put(transaction, BALLOT, &record::encode(ballot)),
@@ -110,6 +124,9 @@ fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::
             }
             if entries.iter().any(|entry| is_marked_first(&entry.data)) {
                 raise_format(transaction, FIRST_EPOCH_FORMAT)?;
+            }
+            if entries.iter().any(|entry| access::is_access(&entry.data)) {
+                raise_format(transaction, ACCESS_FORMAT)?;
             }
             let mut log = transaction.open_table(LOG)?;
             log.retain_in(first.index.., |_, _| false)?;
@@ -133,11 +150,17 @@ fn put_saved(transaction: &WriteTransaction, saved: &Saved) -> Result<(), redb::
     put(transaction, SAVED, &record::encode(saved))?;
     if let Some(voters) = &saved.voters {
         raise_format(transaction, CHANGED_VOTERS_FORMAT)?;
-        put(transaction, VOTERS, &record::encode(voters))
+        put(transaction, VOTERS, &record::encode(voters))?;
     } else {
         transaction.open_table(STATE)?.remove(VOTERS)?;
-        Ok(())
     }
+    if let Some(access) = &saved.access {
+        raise_format(transaction, ACCESS_FORMAT)?;
+        put(transaction, ACCESS, &record::encode(access))?;
+    } else {
+        transaction.open_table(STATE)?.remove(ACCESS)?;
+    }
+    Ok(())
 }
 
 /// Makes the file one that programs which do not know this format refuse.
@@ -213,6 +236,13 @@ impl<'a> StoreReader<'a> {
         saved.voters = self.record::<Voters>(VOTERS)?;
         if saved.voters.as_ref().is_some_and(|voters| !voters.is_well_formed()) {
             return Err(self.damaged("its voters cannot be".to_owned()));
+        }
+        saved.access = self.record::<AgreedAccess>(ACCESS)?;
+        if saved.access.as_ref().is_some_and(|access| !access.is_well_formed()) {
+            return Err(self.damaged("its access document cannot be".to_owned()));
+        }
+        if let Some(access) = self.record::<AgreedAccess>(KNOWN_ACCESS)? {
+            disk.apply(&DiskWrite::KnownAccess(access));
         }
         let entries = self.entries(saved.index)?;
         let ballot = self.record::<Ballot>(BALLOT)?.unwrap_or_default();

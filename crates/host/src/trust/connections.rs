@@ -25,7 +25,7 @@ pub enum Untrusted {
     Certificate { bearer: Bearer, fault: CertificateFault },
     #[error("the token of '{0}' has expired; make a new one with `meshlock token new {0}`")]
     TokenExpired(ClientName),
-    #[error("'{0}' is revoked: this site's list `revoked` has the entry 'client/{0}'")]
+    #[error("'{0}' is revoked: the list `revoked` of this site or of the cluster has the entry 'client/{0}'")]
     ClientRevoked(ClientName),
 }
 

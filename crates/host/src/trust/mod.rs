@@ -29,6 +29,7 @@ use meshlock_tls::{
 };
 use rustls::Connection;
 use rustls::pki_types::{CertificateDer, UnixTime};
+use tokio::sync::watch as watch_channel;
 use tokio::time::Instant;
 
 use connections::Connections;
@@ -46,13 +47,18 @@ struct Inner {
     /// Held while something is replaced, so that two changes do not overlap.
     files: Mutex<reload::FileWatch>,
     clock: WallClock,
+    /// Changes whenever the list of the revoked does.
+    revocations: watch_channel::Sender<u64>,
 }
 
 /// What new connections use.
 #[derive(Clone)]
 struct Current {
     security: Security,
+    /// Who is refused: by this site's own list and by the one that the cluster has agreed on.
     revoked: Arc<Revoked>,
+    own: Arc<Revoked>,
+    agreed: Arc<Revoked>,
 }
 
 /// The clock by which certificates are judged.
@@ -84,9 +90,11 @@ impl Trust {
 
     /// Like [`new`](Trust::new), with another clock, for tests.
     pub fn with_clock(security: Security, clock: WallClock) -> Self {
-        let current = RwLock::new(Current { security, revoked: Arc::default() });
+        let (revoked, own, agreed) = Default::default();
+        let current = RwLock::new(Current { security, revoked, own, agreed });
         let (connections, files) = (Mutex::default(), Mutex::default());
-        Trust(Arc::new(Inner { current, connections, files, clock }))
+        let revocations = watch_channel::Sender::new(0);
+        Trust(Arc::new(Inner { current, connections, files, clock, revocations }))
     }
 
     /// Returns how new connections are protected.
@@ -174,18 +182,35 @@ impl Trust {
         self.connections().end_over(now);
     }
 
-    /// Refuses everyone on this list from now on, and ends their connections.
+    /// Refuses everyone on this site's own list from now on, beside those of the cluster's, and ends their connections.
     pub fn set_revoked(&self, revoked: Revoked) {
-        let _changing = self.files();
-        let revoked = Arc::new(revoked);
-        {
+        self.change_revoked(|current| current.own = Arc::new(revoked));
+    }
+
+    /// Refuses everyone on the list that the cluster has agreed on from now on, beside those of this site's own, and ends their connections.
+    /// It waits for no file.
+    pub fn set_agreed_revoked(&self, revoked: Revoked) {
+        self.change_revoked(|current| current.agreed = Arc::new(revoked));
+    }
+
+    fn change_revoked(&self, change: impl FnOnce(&mut Current)) {
+        let revoked = {
             let mut current = self.0.current.write().unwrap_or_else(PoisonError::into_inner);
+            change(&mut current);
+            let revoked = Arc::new(current.own.as_ref().clone().joined(&current.agreed));
             if let Security::Tls(identity) = &current.security {
                 current.security = Security::Tls(identity.refusing(revoked.clone()));
             }
             current.revoked = revoked.clone();
-        }
+            revoked
+        };
         self.connections().end_revoked(&revoked);
+        self.0.revocations.send_modify(|count| *count += 1);
+    }
+
+    /// Returns a channel that changes whenever the list of the revoked does.
+    pub fn revocations(&self) -> watch_channel::Receiver<u64> {
+        self.0.revocations.subscribe()
     }
 
     /// Replaces the certificate, the key and the authorities. Connections stay. Returns the peers of those that could not be made now, because

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use meshlock_cluster::access::ShownToken;
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
 use meshlock_host::front::Front;
@@ -80,6 +81,7 @@ pub struct NodeBuilder {
     access: Vec<AccessRule>,
     tokens: Vec<AccessToken>,
     revoked: Vec<String>,
+    join_token: Option<ShownToken>,
     audit: AuditSettings,
     limits: Limits,
     wire_versions: Option<u16>,

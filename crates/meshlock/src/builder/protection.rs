@@ -1,5 +1,6 @@
 //! Who may connect to a site, and do what there.
 
+use meshlock_cluster::access::ShownToken;
 use meshlock_tls::Security;
 
 use super::NodeBuilder;
@@ -52,6 +53,16 @@ impl NodeBuilder {
     /// ```
     pub fn token(mut self, token: AccessToken) -> Self {
         self.tokens.push(token);
+        self
+    }
+
+    /// Sets the one-time token with which this site joins its cluster for the first time, as `meshlock site add NAME --token` prints it.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().site("db-9").join(["db-1.example:7400"]).join_token("meshlock_0a1b2c");
+    /// ```
+    pub fn join_token(mut self, token: impl Into<String>) -> Self {
+        self.join_token = Some(ShownToken(token.into()));
         self
     }
 

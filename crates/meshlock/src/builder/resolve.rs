@@ -116,6 +116,7 @@ impl NodeBuilder {
             return Err(StartError::setting("replace_voter_after", why));
         }
         config.voting = self.voters.voting(self.replace_voter_after);
+        config.join_token.clone_from(&self.join_token);
         if let Some(epoch) = founding::above(self.fence_floor)? {
             config.first_epoch = epoch;
         }

@@ -33,11 +33,18 @@ pub(crate) enum SessionEnd {
     CallEnded,
     /// This site stopped.
     Stopped,
+    /// Its client was revoked.
+    Revoked,
 }
 
 impl SessionEnd {
-    const ALL: [SessionEnd; 4] =
-        [SessionEnd::Closed, SessionEnd::Expired, SessionEnd::CallEnded, SessionEnd::Stopped];
+    const ALL: [SessionEnd; 5] = [
+        SessionEnd::Closed,
+        SessionEnd::Expired,
+        SessionEnd::CallEnded,
+        SessionEnd::Stopped,
+        SessionEnd::Revoked,
+    ];
 
     fn label(self) -> &'static str {
         match self {
@@ -45,6 +52,7 @@ impl SessionEnd {
             SessionEnd::Expired => "expired",
             SessionEnd::CallEnded => "call_ended",
             SessionEnd::Stopped => "stopped",
+            SessionEnd::Revoked => "revoked",
         }
     }
 
@@ -55,6 +63,7 @@ impl SessionEnd {
             SessionEnd::Expired => "it was not renewed",
             SessionEnd::CallEnded => "the call that it was for has ended",
             SessionEnd::Stopped => "the site stops",
+            SessionEnd::Revoked => "its client was revoked",
         }
     }
 }

@@ -49,12 +49,12 @@ pub(super) struct Guard {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TokenRefusal {
     #[error(
-        "this site does not know the token; check that it is complete, and that the site's [[tokens]] contain its hash"
+        "this site does not know the token; check that it is complete, and that the site's [[tokens]] or the cluster's contain its hash"
     )]
     Unknown,
     #[error("the token of '{0}' has expired; make a new one with `meshlock token new {0}`")]
     Expired(ClientName),
-    #[error("'{0}' is revoked: the list `revoked` of this site has the entry 'client/{0}'")]
+    #[error("'{0}' is revoked: the list `revoked` of this site or of the cluster has the entry 'client/{0}'")]
     Revoked(ClientName),
 }
 

@@ -145,13 +145,13 @@ impl Inner {
 
     /// Ends a key that was removed from the registry while its client does not know: the lock stays taken until
     /// `until`.
-    fn end_at(&self, key: SessionKey, until: Time) {
+    pub(super) fn end_at(&self, key: SessionKey, until: Time) {
         key.driver.end(Ended::SessionOver);
         let _ = self.over.send((key.driver, until));
         self.note_change();
     }
 
-    fn note_end(&self, lease: LeaseId, owner: &Caller, why: SessionEnd) {
+    pub(super) fn note_end(&self, lease: LeaseId, owner: &Caller, why: SessionEnd) {
         self.meter.session_ended(why);
         self.front.note_session_end(owner, Some(lease.to_string()), why.why());
     }

@@ -10,6 +10,7 @@ mod key;
 mod leases;
 mod order;
 pub(crate) mod registry;
+mod revocation;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -126,6 +127,8 @@ impl Sessions {
             meter: ApiMeter::default(),
         });
         tokio::spawn(leases::expire_leases(Arc::downgrade(&inner)));
+        let revocations = inner.front.node().trust().revocations();
+        tokio::spawn(revocation::keep_ending(Arc::downgrade(&inner), revocations));
         tokio::spawn(close_all(closing));
         Sessions(inner)
     }

@@ -9,9 +9,10 @@ use std::task::{Context, Poll, Waker};
 use meshlock_cluster::node::Config;
 use meshlock_host::{Engine, NodeSetup};
 
-use meshlock_cluster::access::Principal;
-use meshlock_host::gate::{Caller, CallerOrigin, RequestId, RequestKind};
+use meshlock_cluster::access::{Access, Principal, RuleText, Verb};
+use meshlock_host::gate::{Audit, Caller, CallerOrigin, Each, Gate, Policy, RequestId, RequestKind};
 use meshlock_testing::{async_test, in_time};
+use meshlock_tls::Revoked;
 
 use super::leases::site_number;
 use super::*;
@@ -193,5 +194,38 @@ fn a_lock_whose_connection_was_cut_stays_taken_until_its_client_must_have_stoppe
             );
             sessions.release(&me, &key.name).unwrap();
         }
+    });
+}
+
+#[test]
+fn the_sessions_of_a_revoked_client_end_at_once_and_its_lock_when_it_cannot_rely_on_it_any_more() {
+    async_test(async {
+        let site: SiteName = "local".parse().unwrap();
+        let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
+        let rule =
+            RuleText { principal: "bot".to_owned(), locks: "*".to_owned(), verbs: vec![Verb::Acquire] };
+        let policy = Policy { access: Access::new(&[rule]).unwrap(), ..Policy::default() };
+        let gate = Gate::new(policy, Each::default(), Audit::default());
+        let front = Front::new((*engine).clone(), Arc::new(gate));
+        let sessions = Sessions::open(front, ApiLimits::default());
+        let bot = Principal::Named("bot".parse().unwrap());
+        let origin = CallerOrigin::Network(([127, 0, 0, 1], 4001).into());
+        let caller = Caller { principal: bot.clone(), origin, request: RequestId::new() };
+        let caller = &sessions.front().admit(caller, RequestKind::Ask).unwrap();
+        let (ttl, before) = (Span::from_millis(1500), now());
+        let theirs = || sessions.grant(caller, LeaseDuration::For(ttl), None).unwrap();
+        let (holds, waits_in) = (theirs(), theirs());
+        in_time("it holds", sessions.acquire(caller, key_request(holds, Wait::Forever))).await.unwrap();
+        let mut theirs_waits = waits(&sessions, caller, waits_in);
+        let (me, other) = (&me(&sessions), lease(&sessions));
+        let mut other_waits = waits(&sessions, me, other);
+        engine.trust().set_revoked(Revoked::new(&["client/bot"]).unwrap());
+        let ended = in_time("what waits in its session ends", theirs_waits.as_mut()).await;
+        assert_eq!(ended.map(drop), Err(AcquireError::SessionOver));
+        assert!(!sessions.has_session_of(&bot) && sessions.renew(caller, holds).is_none());
+        assert!(sessions.has_session_of(&me.principal), "nobody else loses anything");
+        assert!(poll(other_waits.as_mut()).is_pending(), "it may still rely on its lock");
+        in_time("the lock is free", other_waits).await.unwrap();
+        assert!(now() >= before + ttl, "and not before it could not rely on it any more");
     });
 }

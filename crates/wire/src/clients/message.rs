@@ -12,6 +12,7 @@
 //! may be cut off, which looks like silence from both ends: the [`Welcome`](ToClient::Welcome) says after how much
 //! silence the node ends the session ([`Contact`]); the client makes sure that it has stopped before.
 
+use meshlock_cluster::access::{AccessDocument, AgreedAccess};
 use meshlock_cluster::names::{ClientLabel, ClusterName, LockName, SiteName};
 use meshlock_cluster::report::{
     CutOff, LockQueue, SiteLocks, Standing, TraceLine, VoterRequest, VotersReport,
@@ -90,6 +91,10 @@ pub enum ToNode {
     StayInTouch,
     /// Changes who votes. Versions 2 to 4 do not have it.
     ChangeVoters { tag: Tag, change: VoterRequest },
+    /// Asks for the cluster's access document. Versions 2 to 4 do not have it, nor the next one.
+    Access { tag: Tag },
+    /// Compare-and-set: replaces the cluster's access document if its version is still `base`.
+    SetAccess { tag: Tag, base: u64, document: Box<AccessDocument> },
 }
 
 numbered! { ToNode {
@@ -110,6 +115,8 @@ numbered! { ToNode {
     14 => KeepAlive,
     15 => StayInTouch,
     16 => ChangeVoters { tag, change },
+    20 => Access { tag },
+    21 => SetAccess { tag, base, document },
 } }
 
 /// A message from a node to a client.
@@ -232,6 +239,10 @@ pub enum ToClient {
         /// Whether the reason is that another change is under way: then it is worth asking again.
         busy: bool,
     },
+    /// The cluster's access document, as the site knows it.
+    Access { tag: Tag, access: Box<AgreedAccess> },
+    /// The cluster has the requested access document, as this version.
+    AccessSet { tag: Tag, version: u64 },
 }
 
 numbered! { ToClient {
@@ -259,6 +270,8 @@ numbered! { ToClient {
     21 => StatusWithVoters { tag, status, disk, voters },
     22 => VotersChanged(tag),
     23 => VotersRefused { tag, why, busy },
+    26 => Access { tag, access },
+    27 => AccessSet { tag, version },
 } }
 
 impl ToClient {
@@ -287,7 +300,9 @@ impl ToClient {
             | ToClient::Traced { tag, .. }
             | ToClient::StatusWithVoters { tag, .. }
             | ToClient::VotersChanged(tag)
-            | ToClient::VotersRefused { tag, .. } => Some(*tag),
+            | ToClient::VotersRefused { tag, .. }
+            | ToClient::Access { tag, .. }
+            | ToClient::AccessSet { tag, .. } => Some(*tag),
         }
     }
 }

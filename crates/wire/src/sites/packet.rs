@@ -5,10 +5,12 @@
 //! there are messages about permits and beats, and a packet may be carried by a third site: then [`CARRIED_TO`] or [`CARRIED_FROM`]
 //! and a site's name stand before the content, where the number of its kind is otherwise. In version 4 the voters between which a message
 //! of a voter goes, and who votes by the state in it, follow that message if they are not the first voters; and there are messages
-//! about changes of voters. In version 5 the leader says which voters are not there, and a program knows [fence floors](meshlock_cluster::fence_floor). A reader of one version also reads those
+//! about changes of voters. In version 5 the leader says which voters are not there, a program knows [fence floors](meshlock_cluster::fence_floor), the access document of the state in it follows that, if there is one, and there are messages about
+//! the document. A reader of one version also reads those
 //! before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
 //! than the rule's as if they were too many ([`Holdings::for_older`](meshlock_cluster::table::Holdings::for_older)).
 
+use meshlock_cluster::access::AgreedAccess;
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::founding::ClusterId;
 use meshlock_cluster::membership::message::Ends;
@@ -37,6 +39,8 @@ pub const CHANGES_VOTERS: u16 = 4;
 pub const COUNTS_VOTERS: u16 = 5;
 /// The first version whose programs know that the first view of a cluster can have another epoch than 1.
 pub const KNOWS_FENCE_FLOORS: u16 = 5;
+/// The first version that has the access document.
+pub const AGREES_ON_ACCESS: u16 = 5;
 
 /// Stands before the name of the site to which a packet is to be carried. No kind of content has this number.
 const CARRIED_TO: u8 = 16;
@@ -86,11 +90,17 @@ pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
         let numbers: Vec<u32> = piece.holdings.iter().map(|holding| holding.permits.unwrap_or(1)).collect();
         return postcard::to_extend(&numbers, bytes).expect("numbers are plain data");
     }
-    if let Some(message) = packet.content.raft_message().filter(|_| version >= CHANGES_VOTERS)
-        && (message.ends.is_some() || message.voters().is_some())
-    {
+    if let Some(message) = packet.content.raft_message().filter(|_| version >= CHANGES_VOTERS) {
+        let access = message.access().filter(|_| version >= AGREES_ON_ACCESS);
         let beside = (message.ends, message.voters());
-        return postcard::to_extend(&beside, bytes).expect("voters are plain data");
+        if beside == (None, None) && access.is_none() {
+            return bytes;
+        }
+        let bytes = postcard::to_extend(&beside, bytes).expect("voters are plain data");
+        return match access {
+            Some(access) => postcard::to_extend(access, bytes).expect("a document is plain data"),
+            None => bytes,
+        };
     }
     match packet.content.lock_message().and_then(|message| message.cause) {
         Some(cause) if version >= CARRIES_CAUSES => {
@@ -146,6 +156,7 @@ pub(super) fn check_version(packet: &Packet, version: u16) -> Result<(), PacketE
     let is_known = (version >= CARRIES_PERMITS || !packet.content.is_about_permits())
         && (version >= CHANGES_VOTERS || !packet.content.is_about_voters())
         && (version >= COUNTS_VOTERS || !packet.content.is_absence())
+        && (version >= AGREES_ON_ACCESS || !packet.content.is_about_access())
         && (version >= CARRIES_FOR_OTHERS || !needs_carriers);
     if is_known { Ok(()) } else { Err(PacketError::NotInVersion { version }) }
 }
@@ -187,13 +198,19 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
         && let Some(message) = packet.content.raft_message_mut()
     {
         let (beside, behind): ((Option<Ends>, Option<Voters>), _) = postcard::take_from_bytes(rest)?;
-        let is_empty = beside == (None, None);
-        let has_state = message.snapshot.is_some() || beside.1.is_none();
+        let has_access = version >= AGREES_ON_ACCESS && !behind.is_empty();
+        let is_empty = beside == (None, None) && !has_access;
+        let has_state = message.snapshot.is_some() || beside.1.is_none() && !has_access;
         if is_empty || !has_state {
             return Err(PacketError::Voters);
         }
         message.set_beside(beside.0, beside.1);
         rest = behind;
+        if has_access {
+            let (access, behind): (AgreedAccess, _) = postcard::take_from_bytes(rest)?;
+            message.set_access(access);
+            rest = behind;
+        }
     }
     check_version(&packet, version)?;
     if !rest.is_empty() {
@@ -246,7 +263,8 @@ pub(crate) fn voter_packets() -> [Packet; 2] {
 
     let sites = ["a", "b"].map(|name| name.parse().expect("a name"));
     let voters = Voters { changed_at: 5, ..Voters::founding(&sites) };
-    let saved = Saved { index: 7, term: 3, view: View::default(), voters: Some(voters.clone()) };
+    let saved =
+        Saved { index: 7, term: 3, view: View::default(), voters: Some(voters.clone()), access: None };
     let message = RaftMessage {
         kind: RaftKind::Snapshot,
         term: 3,
@@ -264,6 +282,38 @@ pub(crate) fn voter_packets() -> [Packet; 2] {
     let cluster = Founding::new("x".parse().expect("a name"), &[]).id();
     [Content::Raft(message), Content::Voters(voters)]
         .map(|content| Packet::direct(cluster, Incarnation::new(3), content))
+}
+
+/// Returns packets about the access document, for tests and fuzzers.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn access_packets() -> Vec<Packet> {
+    use meshlock_cluster::access::{AccessDocument, JoinRefusal, JoinToken, ShownToken, TokenHash};
+    use meshlock_cluster::node::{AccessRefusal, ChangeRefusal};
+
+    let site: SiteName = "d".parse().expect("a name");
+    let mut document = AccessDocument { revoked: vec!["site/x".to_owned()], ..AccessDocument::default() };
+    document.admit(site.clone(), Some(JoinToken { sha256: TokenHash::of("t"), expires: 9 }));
+    let access = AgreedAccess { version: 3, document: document.clone() };
+    let [mut snapshot, _] = voter_packets();
+    if let Some(message) = snapshot.content.raft_message_mut() {
+        message.set_access(access.clone());
+    }
+    let (epoch, to) = (Epoch::default(), Incarnation::new(7));
+    let address = "d:7400".parse().expect("an address");
+    let contents = [
+        Content::JoinWithToken { epoch, reached: Vec::new(), address, token: ShownToken("t".to_owned()) },
+        Content::AccessRefused { to, why: AccessRefusal::Join(JoinRefusal::Removed) },
+        Content::AccessRefused {
+            to,
+            why: AccessRefusal::Change { base: 2, why: ChangeRefusal::OlderVersion(vec![site]) },
+        },
+        Content::Access(access),
+        Content::AccessKnown { version: 3, asks: true },
+        Content::SetAccess { base: 3, document },
+    ];
+    let (cluster, incarnation) = (snapshot.cluster, snapshot.incarnation);
+    let packets = contents.into_iter().map(|content| Packet::direct(cluster, incarnation, content));
+    packets.chain([snapshot]).collect()
 }
 
 /// Returns a packet with this message on a link.
@@ -376,6 +426,21 @@ mod tests {
         let bytes = encode_packet(&want, 3);
         assert_eq!(decode_packet(&bytes, 3), Ok(want));
         assert_eq!(decode_packet(&bytes, 2), Err(PacketError::NotInVersion { version: 2 }));
+    }
+
+    #[test]
+    fn version_five_has_the_access_document_and_version_four_cannot() {
+        for packet in access_packets() {
+            let mut bytes = encode_packet(&packet, 5);
+            assert_eq!(decode_packet(&bytes, 5), Ok(packet.clone()));
+            assert_eq!(check_version(&packet, 4), Err(PacketError::NotInVersion { version: 4 }));
+            assert!(decode_packet(&bytes, 4).is_err());
+            bytes.push(0);
+            assert!(decode_packet(&bytes, 5).is_err());
+        }
+        // Without a document a voter's message has the bytes that it always had.
+        let [snapshot, _] = voter_packets();
+        assert_eq!(encode_packet(&snapshot, 5), encode_packet(&snapshot, 4));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use meshlock_wire::clients::{
 };
 
 use super::samples::{
-    cut_off, epoch, fence, queue, rules, rules_of_different_permits, site, site_locks, view,
+    access, cut_off, epoch, fence, queue, rules, rules_of_different_permits, site, site_locks, view,
 };
 use super::{MESSAGE_ADVICE, Sample, compare, covers, label};
 
@@ -42,6 +42,8 @@ fn to_node() -> Vec<(String, ToNode)> {
         ("", ToNode::KeepAlive),
         ("", ToNode::StayInTouch),
         ("", ToNode::ChangeVoters { tag: 2, change: VoterRequest::Promote(site("b")) }),
+        ("", ToNode::Access { tag: 2 }),
+        ("", ToNode::SetAccess { tag: 2, base: 299, document: Box::new(access().document) }),
     ];
     let waits = [Wait::Forever, Wait::Within(Span::from_millis(30_000)), Wait::Try];
     let messages = messages.map(|(more, message)| (format!("{}{more}", label("ToNode", &message)), message));
@@ -179,6 +181,8 @@ fn to_client() -> Vec<(String, ToClient)> {
         ("", with_voters(VoterPresence::Up)),
         ("", ToClient::VotersChanged(2)),
         ("", ToClient::VotersRefused { tag: 2, why: "no".to_owned(), busy: true }),
+        ("", ToClient::Access { tag: 2, access: Box::new(access()) }),
+        ("", ToClient::AccessSet { tag: 2, version: 300 }),
     ];
     let messages =
         messages.map(|(more, message)| (format!("{}{more}", label("ToClient", &message)), message));

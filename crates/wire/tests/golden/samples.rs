@@ -1,5 +1,8 @@
 //! Values that samples are made of.
 
+use meshlock_cluster::access::{
+    AccessDocument, AgreedAccess, AgreedLimits, AgreedToken, JoinToken, RuleText, TokenHash, Verb,
+};
 use meshlock_cluster::founding::{ClusterId, Founding};
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::membership::voters::{Voter, Voters};
@@ -122,6 +125,29 @@ pub(crate) fn site_locks() -> SiteLocks {
 
 pub(crate) fn cut_off() -> CutOff {
     CutOff { site: site("a"), label: None, fence: fence() }
+}
+
+/// An access document with something of every kind.
+pub(crate) fn access() -> AgreedAccess {
+    let verbs = vec![Verb::Acquire, Verb::Watch, Verb::Break, Verb::Admin];
+    let rule = RuleText { principal: "ops".to_owned(), locks: "*".to_owned(), verbs };
+    let hash = TokenHash::of("secret");
+    let token = AgreedToken {
+        name: "ci".parse().expect("a name"),
+        sha256: hash.clone(),
+        expires: Some(1_900_000_000),
+    };
+    let mut document = AccessDocument {
+        rules: vec![rule],
+        tokens: vec![token],
+        revoked: vec!["client/x".to_owned(), "serial/0a".to_owned()],
+        limits: AgreedLimits { rate: Some(300), ..AgreedLimits::default() },
+        ..AccessDocument::default()
+    };
+    document.admit(site("d"), Some(JoinToken { sha256: hash, expires: 1_900_000_000 }));
+    document.close([&site("a"), &site("b")]);
+    document.remove(&site("b"));
+    AgreedAccess { version: 300, document }
 }
 
 /// Voters in the middle of a change.

@@ -1,15 +1,17 @@
 //! What sites say to each other.
 
+use meshlock_cluster::access::{AccessDocument, Admission, JoinRefusal, ShownToken};
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::lease::Renewal;
 use meshlock_cluster::links::Frame;
+use meshlock_cluster::membership::access as agreed;
 use meshlock_cluster::membership::disk::{LogEntry, Saved};
 use meshlock_cluster::membership::message::{Ends, RaftKind, RaftMessage};
 use meshlock_cluster::membership::voters::VoterChange;
 use meshlock_cluster::names::Incarnation;
 use meshlock_cluster::node::{
-    Absence, Claim, Content, Hearing, LinkPayload, Packet, PeerQuestion, PeerReply, QuestionId, Route,
-    Standing, VoterRefusal, VoterRequest,
+    Absence, AccessRefusal, ChangeRefusal, Claim, Content, Hearing, LinkPayload, Packet, PeerQuestion,
+    PeerReply, QuestionId, Route, Standing, VoterRefusal, VoterRequest,
 };
 use meshlock_cluster::table::{
     CensusPiece, Holding, Holdings, LockMessage, Machinery, PermitMessage, PermitsOf,
@@ -24,8 +26,8 @@ use meshlock_wire::sites::{
 };
 
 use super::samples::{
-    cluster, epoch, holder, member, rules, rules_of_different_permits, running, site, site_locks, site_queue,
-    view, view_of_different_permits, voters,
+    access, cluster, epoch, holder, member, rules, rules_of_different_permits, running, site, site_locks,
+    site_queue, view, view_of_different_permits, voters,
 };
 use super::{MESSAGE_ADVICE, Sample, compare, covers, label};
 
@@ -72,7 +74,7 @@ fn lock_message_of_different_numbers() -> LinkPayload {
 
 fn raft(kind: RaftKind) -> Content {
     let snapshot = (kind == RaftKind::Snapshot)
-        .then(|| Box::new(Saved { index: 4, term: 2, view: view(), voters: None }));
+        .then(|| Box::new(Saved { index: 4, term: 2, view: view(), voters: None, access: None }));
     let entries = if kind == RaftKind::Append {
         vec![LogEntry { index: 5, term: 3, data: vec![1, 2] }]
     } else {
@@ -109,6 +111,7 @@ fn raft_of_different_numbers() -> Content {
             term: 5,
             view: view_of_different_permits(),
             voters: None,
+            access: None,
         })),
         reject: true,
         reject_hint: 17,
@@ -124,6 +127,48 @@ fn raft_of_later_voters() -> Content {
     message.entries = vec![LogEntry { index: 5, term: 3, data: change.encode() }];
     message.set_beside(Some(Ends { from: 5, to: 4, disk: Some(Incarnation::new(300)) }), Some(voters()));
     Content::Raft(message)
+}
+
+/// A message with a state that has an access document, and no other voters than the first ones.
+fn raft_of_an_access_document() -> Content {
+    let Content::Raft(mut message) = raft(RaftKind::Snapshot) else { unreachable!("a voter's message") };
+    message.entries = vec![LogEntry { index: 5, term: 3, data: agreed::encode(&access()) }];
+    message.set_access(access());
+    Content::Raft(message)
+}
+
+/// What is refused by the access document, or about it.
+fn access_refusals() -> Vec<Named> {
+    let joins = [
+        JoinRefusal::Removed,
+        JoinRefusal::Revoked,
+        JoinRefusal::NotListed,
+        JoinRefusal::TokenMissing,
+        JoinRefusal::TokenWrong,
+        JoinRefusal::TokenExpired,
+        JoinRefusal::OlderVersion,
+    ];
+    let changes = [
+        ChangeRefusal::Invalid("no".to_owned()),
+        ChangeRefusal::OlderVersion(vec![site("b")]),
+        ChangeRefusal::NoMajority,
+    ];
+    let to = Incarnation::new(300);
+    let refused = |name, why| (name, Content::AccessRefused { to, why });
+    let joins = joins.map(|why| refused(label("JoinRefusal", &why), AccessRefusal::Join(why)));
+    let changes = changes.map(|why| {
+        refused(label("ChangeRefusal", &why), AccessRefusal::Change { base: 2, why: why.clone() })
+    });
+    let kinds = [
+        AccessRefusal::Join(JoinRefusal::Removed),
+        AccessRefusal::Change { base: 2, why: ChangeRefusal::NoMajority },
+    ];
+    let kinds = kinds.map(|why| refused(label("AccessRefusal", &why), why));
+    let admission = [Admission::Open, Admission::Closed].map(|admission| {
+        let document = AccessDocument { admission, ..AccessDocument::default() };
+        (label("Admission", &admission), Content::SetAccess { base: 0, document })
+    });
+    joins.into_iter().chain(changes).chain(kinds).chain(admission).collect()
 }
 
 /// What operators ask for, and the leader's answers.
@@ -282,13 +327,27 @@ fn contents() -> Vec<Named> {
         ("", Content::VotersChanged { request: VoterRequest::Promote(site("b")), refused: None }),
         (" of later voters", raft_of_later_voters()),
         ("", Content::Absent(Absence { silent: vec![2], idle: vec![300] })),
+        (
+            "",
+            Content::JoinWithToken {
+                epoch: epoch(3),
+                reached: vec![member()],
+                address: "b:7400".parse().expect("an address"),
+                token: ShownToken("meshlock_1".to_owned()),
+            },
+        ),
+        ("", Content::AccessRefused { to, why: AccessRefusal::Join(JoinRefusal::NotListed) }),
+        ("", Content::Access(access())),
+        ("", Content::AccessKnown { version: 300, asks: false }),
+        ("", Content::SetAccess { base: 299, document: access().document }),
+        (" of an access document", raft_of_an_access_document()),
     ];
     let contents = contents.map(|(more, content)| (format!("{}{more}", label("Content", &content)), content));
     let raft = KINDS.map(|kind| (label("Kind", &kind), raft(kind)));
     let hearing = [Hearing::Directly, Hearing::Through(site("c")), Hearing::Nothing]
         .map(|hearing| (label("Hearing", &hearing), Content::Beat { sent: Time::from_micros(300), hearing }));
     let contents = contents.into_iter().chain(links()).chain(raft).chain(questions()).chain(hearing);
-    contents.chain(voter_requests()).collect()
+    contents.chain(voter_requests()).chain(access_refusals()).collect()
 }
 
 #[test]
@@ -308,13 +367,17 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
     covers::<Machinery>("Machinery", names());
     covers::<VoterRequest>("VoterRequest", names());
     covers::<VoterRefusal>("VoterRefusal", names());
+    covers::<AccessRefusal>("AccessRefusal", names());
+    covers::<JoinRefusal>("JoinRefusal", names());
+    covers::<ChangeRefusal>("ChangeRefusal", names());
+    covers::<Admission>("Admission", names());
     let mut samples = around();
     for version in VERSIONS.0..=VERSIONS.1 {
         let known = contents
             .iter()
             .filter(|(_, content)| version >= 3 || !content.is_about_permits() && !content.is_beat())
             .filter(|(_, content)| version >= 4 || !content.is_about_voters())
-            .filter(|(_, content)| version >= 5 || !content.is_absence());
+            .filter(|(_, content)| version >= 5 || !content.is_absence() && !content.is_about_access());
         samples.extend(known.map(|(name, content)| {
             let bytes = encode_packet(&packet(content.clone()), version);
             let decode = move |bytes: &[u8]| decode_packet(bytes, version);
@@ -352,6 +415,7 @@ fn around() -> Vec<Sample> {
     let sites = vec![(site("a"), Some("a:7400".parse().expect("an address"))), (site("b"), None)];
     let introduction = Introduction { cluster: "prod".parse().expect("a name"), sites };
     vec![
+        greeting("greeting of versions 1 to 5", 5),
         greeting("greeting of versions 1 to 4", 4),
         greeting("greeting of versions 1 to 3", 3),
         greeting("greeting of versions 1 to 2", 2),

@@ -1,13 +1,16 @@
 //! `meshlock site`: lists the sites, prints the configuration for a new site, changes who votes, says whether a site may be stopped, and
 //! removes a site.
 
+mod admission;
 mod change;
 mod may_stop;
 mod remove;
 
 use std::io::Write;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use meshlock_client::Connection;
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::VoterRequest;
@@ -18,6 +21,7 @@ use super::target::{self, Target};
 use super::voters::{self, role};
 use crate::output::{self, CommandOutcome, Printable, UsageError};
 use crate::settings::duration::HumanDuration;
+use crate::settings::end_date::EndDate;
 
 /// Arguments of `meshlock site`.
 #[derive(Debug, Args)]
@@ -34,22 +38,34 @@ enum SiteCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Print a configuration for a new site, and the steps to start it
+    /// Let a new site join, and print a configuration for it and the steps to start it
+    #[command(after_help = "\
+The cluster remembers which sites may join. The first time, it also lets in nobody else from then on; `meshlock access set admission open`
+undoes that. A site that was removed may join again after this command.
+
+With --token the site must also show a one-time token when it joins for the first time, which proves that this start was meant. It does not
+replace the site's certificate: only the machine with the authority's key can issue that.")]
     Add {
         /// The name of the new site
         name: SiteName,
         /// The address at which the other sites will reach it
         #[arg(long, value_name = "HOST:PORT", default_value = "HOST:7400")]
         address: Address,
+        /// Make a one-time token that the site must show when it joins
+        #[arg(long)]
+        token: bool,
+        /// How long the token can be used
+        #[arg(long, value_name = "TIME", default_value = "24h", requires = "token")]
+        token_lasts: HumanDuration,
         #[command(flatten)]
         target: Target,
     },
-    /// Remove a site from the cluster for good, with its vote, through any node
+    /// Remove a site from the cluster, through any node; it comes back only after `site add`
     #[command(after_help = "\
 A site that votes is demoted first, in a step after which a majority of the voters is up; where there is none, nothing is done, and the
 message says why. Then a running site is told to leave: it grants no more locks, and its clients keep their locks until they release
 them or the lease of the site ends. A site that has crashed is excluded by the cluster when its lease is over, and this command waits for
-that. A removed site that is restarted joins again, and does not vote until it is promoted.
+that. A removed site does not come back by being restarted, only after `meshlock site add`; with --keep-vote it does.
 To stop a site for a while, stop its process instead (see `meshlock site may-stop`): it keeps its vote.")]
     Remove {
         /// The name of the site
@@ -129,9 +145,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
             let status = target::status(&mut target.connect("site list")?)?;
             list(target, &status, out)
         }
-        SiteCommand::Add { name, address, target } => {
-            let status = target::status(&mut target.connect("site add")?)?;
-            add(target, &status, name, address, out)
+        SiteCommand::Add { name, address, token, token_lasts, target } => {
+            let token_for = token.then(|| token_lasts.duration());
+            add(target, &mut target.connect("site add")?, name, address, token_for, out)
         }
         SiteCommand::Remove { name, yes, keep_vote, target } => {
             remove::run(target, name, remove::Consent { yes: *yes, keep_vote: *keep_vote }, out)
@@ -191,21 +207,38 @@ fn list(target: &Target, status: &Status, out: &mut dyn Write) -> anyhow::Result
 
 fn add(
     target: &Target,
-    status: &Status,
+    remote: &mut Connection,
     name: &SiteName,
     address: &Address,
+    token_for: Option<Duration>,
     out: &mut dyn Write,
 ) -> anyhow::Result<CommandOutcome> {
+    let status = &target::status(remote)?;
     if let Some(member) = status.view.member(name) {
         return Err(UsageError::new(format!(
             "{member} is already a member; choose another name for the new site"
         ))
         .into());
     }
-    let config = configuration(status, name, address);
+    let admitted = admission::admit(remote, status, name, token_for)?;
+    let token = admitted.token.as_ref().map(|(token, _)| token.as_str());
+    let config = configuration(status, name, address, token);
     if target.json {
-        output::json(out, &json!({ "site": name, "config": config }))?;
+        let document =
+            json!({ "site": name, "config": config, "join_token": token, "closed": admitted.has_closed });
+        output::json(out, &document)?;
         return Ok(CommandOutcome::Done);
+    }
+    writeln!(out, "# {name} may join the cluster now.")?;
+    if admitted.has_closed {
+        writeln!(
+            out,
+            "# From now on only sites that were added may join; `meshlock access set admission open` undoes that."
+        )?;
+    }
+    if let Some((_, end)) = &admitted.token {
+        let end = EndDate::of_second(*end);
+        writeln!(out, "# The join token below is not shown again. It can be used once, until {end}.")?;
     }
     writeln!(
         out,
@@ -223,7 +256,7 @@ fn add(
 
 /// Returns the configuration of a new site. It lists the sites with which the cluster started, in their order: they identify
 /// the cluster, and never change.
-fn configuration(status: &Status, name: &SiteName, address: &Address) -> String {
+fn configuration(status: &Status, name: &SiteName, address: &Address, token: Option<&str>) -> String {
     let reached = if status.sites.contains(name) {
         String::new()
     } else {
@@ -238,8 +271,9 @@ fn configuration(status: &Status, name: &SiteName, address: &Address) -> String 
         }
     };
     let sites = status.sites.iter().map(site).collect::<Vec<_>>().join("\n");
+    let token = token.map(|token| format!("join_token = {}\n", quoted(token))).unwrap_or_default();
     format!(
-        "cluster = \"{}\"\nsite = \"{name}\"\n{reached}sites = [\n{sites}\n]\n\n\
+        "cluster = \"{}\"\nsite = \"{name}\"\n{reached}{token}sites = [\n{sites}\n]\n\n\
          [tls]\nca = \"site-{name}/ca.pem\"\ncert = \"site-{name}/cert.pem\"\nkey = \"site-{name}/key.pem\"\n",
         status.cluster
     )
@@ -281,7 +315,8 @@ mod tests {
             disk: None,
             voters: None,
         };
-        let text = configuration(&status, &"new".parse().unwrap(), &"new.example:7401".parse().unwrap());
+        let text =
+            configuration(&status, &"new".parse().unwrap(), &"new.example:7401".parse().unwrap(), Some("x"));
         file::parse(std::path::Path::new("x"), &text).expect("it is a configuration");
         assert!(
             text.starts_with("cluster = \"prod\"\nsite = \"new\"\nlisten = \"0.0.0.0:7401\"\n"),

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::super::target::{self, ANSWER_WITHIN, Target, unexpected};
 use super::super::voters;
+use super::admission::{self, Barred};
 use super::change::{self, Changed};
 use super::may_stop;
 use crate::EXIT_NO_NODE;
@@ -51,6 +52,9 @@ pub(super) fn run(
     let votes = status.voters.as_ref().is_some_and(|voters| voters.votes(name));
     let member = status.view.member(name).cloned();
     if member.is_none() && (!votes || consent.keep_vote) {
+        if !votes && let Barred::Recorded = admission::bar(&mut remote, &status, name)? {
+            return tell_barred(target, name, out);
+        }
         let voter = if votes { ", and stays one of those who vote" } else { "" };
         return Err(UsageError::new(format!(
             "{name} is not a member of the cluster{voter}; `meshlock site list` lists the members"
@@ -69,6 +73,11 @@ pub(super) fn run(
                  replace {name} NEW`), or remove it with --keep-vote"
             );
         }
+    }
+    if !consent.keep_vote
+        && let Barred::Not(why) = admission::bar(&mut remote, &status, name)?
+    {
+        eprintln!("meshlock: {name} will join again if it is restarted: {why}");
     }
     match member {
         Some(member) => leave(target, &mut remote, &member, out),
@@ -174,17 +183,32 @@ fn tell_removed(
         output::json(out, &document)?;
         return Ok(CommandOutcome::Done);
     }
-    if acknowledged {
+    if acknowledged && voter {
+        writeln!(out, "{name} has left. Its node still runs but grants no locks: stop it, or restart it.")?;
+    } else if acknowledged {
         writeln!(
             out,
-            "{name} has left. Its node still runs but grants no locks: stop it, or restart it to join again."
+            "{name} has left. Its node still runs but grants no locks: stop it. It comes back only after `meshlock site add {name}`."
         )?;
     } else {
         writeln!(out, "{name} did not answer. It is no longer a member.")?;
     }
     if voter {
-        writeln!(out, "It keeps its vote, and is counted while it is away.")?;
+        writeln!(out, "It keeps its vote, and is counted while it is away; restarted, it joins again.")?;
     }
     voters::print(status.voters.as_ref(), out)?;
+    Ok(CommandOutcome::Done)
+}
+
+/// Tells that a site that is not running is not let in any more.
+fn tell_barred(target: &Target, name: &SiteName, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    if target.json {
+        output::json(out, &json!({ "site": name, "left": true, "heard": false }))?;
+        return Ok(CommandOutcome::Done);
+    }
+    writeln!(
+        out,
+        "{name} was not a member, and is not let in any more. `meshlock site add {name}` undoes that."
+    )?;
     Ok(CommandOutcome::Done)
 }

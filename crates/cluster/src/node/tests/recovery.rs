@@ -82,7 +82,7 @@ fn survivor() -> Disk {
     for write in [
         DiskWrite::Founding(Founding::new(ClusterName::default(), &sites)),
         DiskWrite::Incarnation(Incarnation::new(3)),
-        DiskWrite::Install(Saved { index: 4, term: 2, view, voters: None }),
+        DiskWrite::Install(Saved { index: 4, term: 2, view, voters: None, access: None }),
         DiskWrite::Ballot(Ballot { term: 2, vote: 1, commit: 4 }),
     ] {
         disk.apply(&write);

@@ -33,6 +33,10 @@ pub(crate) enum AuditEvent {
     SetRules {
         epoch: u32,
     },
+    /// The cluster's access document was changed, to this version.
+    SetAccess {
+        version: u64,
+    },
     /// A site was told to leave; `None` is this site itself.
     Removed {
         site: Option<SiteName>,
@@ -58,6 +62,7 @@ impl AuditEvent {
             AuditEvent::Limited { .. } => "limited",
             AuditEvent::Broke { .. } => "broke",
             AuditEvent::SetRules { .. } => "set-rules",
+            AuditEvent::SetAccess { .. } => "set-access",
             AuditEvent::Removed { .. } => "removed-site",
             AuditEvent::ChangedVoters { .. } => "changed-voters",
             AuditEvent::Ended { .. } => "session-ended",
@@ -77,7 +82,8 @@ impl AuditEvent {
             | AuditEvent::Broke { .. }
             | AuditEvent::SetRules { .. }
             | AuditEvent::Removed { .. }
-            | AuditEvent::ChangedVoters { .. } => true,
+            | AuditEvent::ChangedVoters { .. }
+            | AuditEvent::SetAccess { .. } => true,
             AuditEvent::Denied { .. }
             | AuditEvent::Unknown
             | AuditEvent::Limited { .. }
@@ -121,6 +127,10 @@ impl AuditEntry {
             AuditEvent::Broke { fences } => {
                 put("verb", Verb::Break.name().into());
                 put("fences", fences.iter().map(ToString::to_string).collect::<Vec<_>>().into());
+            }
+            AuditEvent::SetAccess { version } => {
+                put("verb", Verb::Admin.name().into());
+                put("version", (*version).into());
             }
             AuditEvent::SetRules { epoch } => {
                 put("verb", Verb::Admin.name().into());

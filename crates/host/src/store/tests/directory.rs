@@ -92,7 +92,7 @@ fn tamper(dir: &Path, table: &str, key: &str, bytes: &[u8]) {
 #[test]
 fn a_newer_format_is_refused_with_its_number() {
     for (table, key, bytes, newest) in
-        [("meshlock identity", "format", &[3][..], 2), ("state", "ballot", &[2, 0, 0], 1)]
+        [("meshlock identity", "format", &[4][..], 3), ("state", "ballot", &[2, 0, 0], 1)]
     {
         let dir = tempfile::tempdir().unwrap();
         tamper(dir.path(), table, key, bytes);

@@ -1,5 +1,6 @@
-//! Who votes, on the disk: it is read back, a new id removes what another voter had promised, and older programs refuse the file.
+//! Who votes and the access document, on the disk: both are read back, a new id removes what another voter had promised, and older programs refuse the file.
 
+use meshlock_cluster::access::{AccessDocument, AgreedAccess};
 use meshlock_cluster::membership::voters::{VoterChange, Voters};
 use redb::{ReadableDatabase, TableDefinition};
 
@@ -44,6 +45,33 @@ fn whatever_says_that_voters_have_changed_is_read_back_and_raises_the_format() {
         apply(&mut disk, &batch);
         assert_eq!(open(dir.path()).unwrap().1, disk, "{batch:?}");
         assert_eq!(format(dir.path()), [2], "{batch:?}");
+    }
+}
+
+#[test]
+fn an_access_document_is_read_back_wherever_it_is_and_raises_the_format_further() {
+    let mut document = AccessDocument { revoked: vec!["client/x".to_owned()], ..AccessDocument::default() };
+    document.remove(&site("b"));
+    let access = AgreedAccess { version: 1, document };
+    let with_access = Saved { voters: Some(voters(9)), access: Some(access.clone()), ..saved(9) };
+    let entry_of =
+        LogEntry { index: 2, term: 1, data: meshlock_cluster::membership::access::encode(&access) };
+    for batch in [
+        vec![DiskWrite::KnownAccess(access)],
+        vec![DiskWrite::Append(vec![entry_of])],
+        vec![DiskWrite::Install(with_access.clone()), ballot(1, 9)],
+        // A later change of voters does not lower it again.
+        vec![DiskWrite::Install(with_access), ballot(1, 9), DiskWrite::VoterId(4)],
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut store, mut disk) = open(dir.path()).unwrap();
+        store.write(&[founding(2)]).unwrap();
+        store.write(&batch).unwrap();
+        drop(store);
+        apply(&mut disk, &[founding(2)]);
+        apply(&mut disk, &batch);
+        assert_eq!(open(dir.path()).unwrap().1, disk, "{batch:?}");
+        assert_eq!(format(dir.path()), [3], "{batch:?}");
     }
 }
 

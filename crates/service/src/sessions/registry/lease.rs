@@ -130,6 +130,22 @@ impl Leases {
         self.all.keys().copied()
     }
 
+    /// Returns the leases whose owner `is_meant`, each with the time until which its client may rely on what it holds: until the lease would
+    /// end, or for a time without a message from this site, the last of which may be from now. `None` for a lease without a time to live.
+    pub(crate) fn relied_on(
+        &self,
+        is_meant: impl Fn(&Principal) -> bool,
+        now: Time,
+    ) -> Vec<(LeaseId, Option<Time>)> {
+        let meant = self.all.iter().filter(|(_, lease)| is_meant(&lease.owner.principal));
+        let until = |lease: &ClientLease| match (lease.end, lease.silence) {
+            (Some(end), Some(silence)) => Some(end.max(now + silence)),
+            (Some(end), None) => Some(end),
+            (None, silence) => silence.map(|silence| now + silence),
+        };
+        meant.map(|(id, lease)| (*id, until(lease))).collect()
+    }
+
     /// Returns the leases of `owner` that are not over.
     pub(crate) fn ids_of(&self, owner: &Principal, now: Time) -> impl Iterator<Item = LeaseId> {
         let is_its = move |(_, lease): &(&LeaseId, &ClientLease)| lease.is_alive(now) && lease.is_of(owner);

@@ -200,6 +200,16 @@ impl<W: Clone> Registry<W> {
         self.leases.all_ids().collect()
     }
 
+    /// Returns the leases whose owner `is_meant`, each with the time until which its client may rely on what it holds; `None` if that is as
+    /// long as the client was told.
+    pub(crate) fn leases_relied_on(
+        &self,
+        is_meant: impl Fn(&Principal) -> bool,
+        now: Time,
+    ) -> Vec<(LeaseId, Option<Time>)> {
+        self.leases.relied_on(is_meant, now)
+    }
+
     /// Returns when the next lease ends.
     pub(crate) fn next_end(&self) -> Option<Time> {
         self.leases.next_end()
