@@ -4,6 +4,7 @@ mod detours;
 mod leaving;
 mod questions;
 mod room;
+mod rounds;
 mod trace;
 
 use super::*;
