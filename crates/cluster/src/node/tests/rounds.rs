@@ -23,6 +23,14 @@ fn message(kind: RaftKind, term: u64) -> RaftMessage {
     }
 }
 
+/// Returns the first message of this kind that was sent, and to whom.
+fn sent(lone: &Lone, kind: RaftKind) -> Option<(&SiteName, &RaftMessage)> {
+    lone.sent.iter().find_map(|(to, content)| {
+        let Content::Raft(message) = content else { return None };
+        (message.kind == kind).then_some((to, message))
+    })
+}
+
 /// Starts the voter `a` of a, b and c. After ten seconds a site leads that it does not know as a voter, and whose round is for a renewal of
 /// `member`; later it votes for `b`. Returns when the renewal was sent at the latest, as `b` knows from that vote, and when that was.
 fn told_with_a_vote(member: &Member) -> (Time, Time) {
@@ -39,8 +47,8 @@ fn told_with_a_vote(member: &Member) -> (Time, Time) {
     lone.sent.clear();
     lone.receive_from("d", Content::Raft(round));
     lone.write();
-    let answers = |content: &Content| matches!(content, Content::Raft(message) if message.kind == RaftKind::HeartbeatResponse);
-    assert!(lone.sent.iter().any(|(to, content)| to.as_str() == "d" && answers(content)), "it confirms d");
+    let answered = sent(&lone, RaftKind::HeartbeatResponse).map(|(to, _)| to.as_str());
+    assert_eq!(answered, Some("d"), "it confirms that d leads");
     let confirmed = lone.now;
     // A voter that hears from a leader votes for nobody else.
     lone.pass(Span::from_millis(5_000));
@@ -48,11 +56,7 @@ fn told_with_a_vote(member: &Member) -> (Time, Time) {
     let request = RaftMessage { log_term: 20, index: 9, ..message(RaftKind::RequestVote, 21) };
     lone.receive_from("b", Content::Raft(request));
     lone.write();
-    let vote = lone.sent.iter().find_map(|(_, content)| match content {
-        Content::Raft(message) if message.kind == RaftKind::RequestVoteResponse => Some(message),
-        _ => None,
-    });
-    let vote = vote.expect("an answer");
+    let (_, vote) = sent(&lone, RaftKind::RequestVoteResponse).expect("an answer");
     assert!(!vote.reject, "it votes for b");
     let mut inherited = Inherited::default();
     inherited.add(RenewalAges::decode(&vote.context), lone.now);
