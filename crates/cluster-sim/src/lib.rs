@@ -78,8 +78,9 @@ pub struct SeedReport {
     pub events: u64,
     /// Simulated time in microseconds, multiplied by the number of nodes.
     pub node_micros: u64,
-    /// Time from the last fault until every client was served, in microseconds.
-    pub calm_micros: u64,
+    /// Time from the last fault until every client was served, in microseconds; `None` if that did not happen, because a property did
+    /// not hold. (After a voter's disk was put back from an old copy that is no violation.)
+    pub served_micros: Option<u64>,
     /// Upper bound of that time, in microseconds.
     pub bound_micros: u64,
     /// Longest time from the death of a member's process until a view left the member out, in microseconds.

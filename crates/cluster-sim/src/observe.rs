@@ -128,7 +128,7 @@ impl World {
             return Ok(());
         }
         self.steps.on_view(&self.newest, &view, self.now)?;
-        self.one_lease.on_view(&view, self.now)?;
+        self.one_lease.on_view(&self.newest, &view, self.now)?;
         if view.floor > self.newest.floor {
             self.coverage.record(Occurrence::FloorRaised);
         }

@@ -38,6 +38,12 @@ const PACKETS: [&str; 22] = [
     "voters changed",
 ];
 
+/// Returns how often it happened.
+fn seen(report: &SeedReport, what: Occurrence) -> u64 {
+    let (group, name) = what.key();
+    report.coverage.of(group, name)
+}
+
 /// Checks that every occurrence was seen that the simulation is meant to exercise.
 fn exercises_everything(all: &Coverage) {
     // It is not meant to happen; that it can is said where it is counted.
@@ -124,6 +130,29 @@ fn a_new_leader_does_not_give_another_lease_to_members_of_a_view_that_it_learns_
     for seed in [558, 80_000_283] {
         assert_eq!(run(seed, &RunOptions::default()).violation, None);
     }
+}
+
+#[test]
+fn a_grant_does_not_depend_on_a_carrier_because_its_beat_was_the_first() {
+    // A site came back from a pause and said that it hears the leader through a third site, whose beat it read first. Then the way from the
+    // leader to that one was cut for good, and the grant was lost, though the leader reached the site.
+    let options = RunOptions { faults: Some(16), ..RunOptions::default() };
+    let broken = || run(50_006_823, &options).violation.map(|violation| violation.property);
+    assert_eq!(broken(), None);
+    assert_eq!(mutant::with(Mutant::DirectWayNotTold, broken), Some("needless"));
+}
+
+#[test]
+fn a_site_that_dies_while_it_asks_to_join_has_one_lease_from_the_view_that_lets_it_in() {
+    assert_eq!(run(60_014_672, &RunOptions::default()).violation, None);
+}
+
+#[test]
+fn a_run_in_which_not_every_client_was_served_does_not_say_how_long_that_took() {
+    // A voter came back with an old copy of its disk, so that nobody promises anything.
+    let report = run(50_000_811, &RunOptions::default());
+    assert!(report.violation.is_none() && seen(&report, Occurrence::BrokenByOldDisk) > 0);
+    assert_eq!(report.served_micros, None);
 }
 
 #[test]
@@ -223,6 +252,8 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::RevokedIsCarried,
     Mutant::TokenStays,
     Mutant::OlderMemberNotAsked,
+    Mutant::DirectWayNotTold,
+    Mutant::StrangersRoundIgnored,
 ];
 
 /// Raft's own checks end the process of a voter whose disk contradicts itself.

@@ -9,7 +9,6 @@ use super::network::{Sent, Way};
 use super::properties::{CheckResult, sound};
 use super::world::World;
 use meshlock_cluster::links::Frame;
-use meshlock_cluster::membership::message::RaftKind;
 use meshlock_cluster::node::{Abilities, Content, Input, LinkPayload, Packet, Route};
 use meshlock_wire::sites::{
     AGREES_ON_ACCESS, CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, KNOWS_FENCE_FLOORS, VERSIONS,
@@ -164,17 +163,7 @@ impl World {
 /// Returns a packet as an older program sends it, whose voters say nothing about leases with Raft's messages.
 fn without_annotation(mut packet: Packet) -> Packet {
     if let Content::Raft(message) = &mut packet.content {
-        match message.kind {
-            RaftKind::Heartbeat => message.context.truncate(8),
-            RaftKind::RequestVoteResponse => message.context.clear(),
-            RaftKind::Append
-            | RaftKind::AppendResponse
-            | RaftKind::RequestVote
-            | RaftKind::RequestPreVote
-            | RaftKind::RequestPreVoteResponse
-            | RaftKind::Snapshot
-            | RaftKind::HeartbeatResponse => {}
-        }
+        message.remove_annotation();
     }
     packet
 }

@@ -157,6 +157,8 @@ impl World {
                 break;
             }
         }
+        let calm = self.now.0.saturating_sub(self.settings.calm);
+        let served = verdict.is_ok().then_some(calm);
         if self.forgetful_voter && verdict.is_err() {
             // Nobody promises anything where a voter has forgotten what it had confirmed.
             self.coverage.record(Occurrence::BrokenByOldDisk);
@@ -169,7 +171,7 @@ impl World {
             hash: self.hash.finish(),
             events: self.events,
             node_micros: self.now.0 * self.settings.machines as u64,
-            calm_micros: self.now.0.saturating_sub(self.settings.calm),
+            served_micros: served,
             bound_micros: self.bound.micros(),
             left_out_micros: self.one_lease.longest,
             coverage: self.coverage,

@@ -138,6 +138,10 @@ mutants! {
     IdOfAnotherDisk,
     /// A site that is no member takes a leader for outdated, because of a view that is old.
     OldViewBelieved,
+    /// A voter does not note the rounds of a leader of which it does not know that it votes.
+    StrangersRoundIgnored,
+    /// A site that has said that it hears another one only through a carrier, and hears it directly then, does not say so at once.
+    DirectWayNotTold,
     /// The voters before a change are not asked any more as soon as the change is known.
     OldVotersNotAsked,
     /// Voters are changed although too few of those after the change are there to decide.

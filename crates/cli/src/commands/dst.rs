@@ -313,8 +313,8 @@ impl SeedTally {
         self.node_micros += report.node_micros;
         self.coverage.add(&report.coverage);
         let seconds = |micros: u64| micros as f64 / 1e6;
-        let (took, allowed) = (seconds(report.calm_micros), seconds(report.bound_micros));
-        let this = Slowest { seed: report.seed, seconds: took, allowed };
+        let Some(took) = report.served_micros.map(seconds) else { return };
+        let this = Slowest { seed: report.seed, seconds: took, allowed: seconds(report.bound_micros) };
         if self.slowest.is_none_or(|slowest| slowest.part() < this.part()) {
             self.slowest = Some(this);
         }

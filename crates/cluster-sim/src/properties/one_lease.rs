@@ -11,6 +11,9 @@
 //! |---|---|
 //! | 2·L·drift | ages that voters say are measured on their clocks |
 //! | slack | 3 ticks, 12 trips, 6 writes: the last renewal of the member is confirmed, another view is completed, this one is agreed on |
+//!
+//! A site that dies while it asks to join may be let in, because the leader cannot know that it is dead. It has the length of a lease from then on, as
+//! every member, so that its time is counted from the view that lets it in. But nobody is let in who has not asked for the length of a lease.
 
 #[cfg(test)]
 mod tests;
@@ -35,12 +38,22 @@ pub(crate) struct OneLease {
     /// Maximum time until a dead member is left out, without the slack.
     lease: Span,
     first_contact: Span,
+    /// After what time a leader forgets a site that has asked to join.
+    forgotten_after: Span,
     slack: Span,
     quiet_since: Moment,
     leader: Option<(usize, Moment)>,
-    died: BTreeMap<Member, Moment>,
+    died: BTreeMap<Member, Death>,
     /// Longest time from a death until the member was left out, in microseconds.
     pub(crate) longest: u64,
+}
+
+/// The death of an incarnation of a site.
+#[derive(Clone, Copy, Debug)]
+struct Death {
+    at: Moment,
+    /// When a view let it in after that, if one did.
+    let_in: Option<Moment>,
 }
 
 impl OneLease {
@@ -54,6 +67,7 @@ impl OneLease {
             clocks,
             lease: lease + Span::from_micros(2 * drifted),
             first_contact: terms.first_contact(),
+            forgotten_after: terms.length,
             slack: Span::from_micros(slack),
             quiet_since: Moment::default(),
             leader: None,
@@ -100,7 +114,7 @@ impl OneLease {
     }
 
     pub(crate) fn on_died(&mut self, member: &Member, now: Moment) {
-        self.died.insert(member.clone(), now);
+        self.died.insert(member.clone(), Death { at: now, let_in: None });
         self.on_disturbed(now);
     }
 
@@ -108,22 +122,47 @@ impl OneLease {
         self.leader = Some((machine, now));
     }
 
-    /// Checks a view that is installed somewhere for the first time.
-    pub(crate) fn on_view(&mut self, view: &View, now: Moment) -> CheckResult {
-        let gone: Vec<Member> = self.died.keys().filter(|member| !view.contains(member)).cloned().collect();
+    /// Checks a view that is installed somewhere for the first time, after `before`.
+    pub(crate) fn on_view(&mut self, before: &View, view: &View, now: Moment) -> CheckResult {
+        let came = |member: &&Member| !before.contains(member) && view.contains(member);
+        let let_in: Vec<Member> = self.died.keys().filter(came).cloned().collect();
+        for member in let_in {
+            self.on_let_in(&member, now)?;
+        }
+        let left = |member: &&Member| before.contains(member) && !view.contains(member);
+        let gone: Vec<Member> = self.died.keys().filter(left).cloned().collect();
         for member in gone {
-            let died = self.died.remove(&member).unwrap_or_default();
-            self.longest = self.longest.max(now.0 - died.0);
-            let Some((leader, elected)) = self.leader.filter(|_| self.strict) else { continue };
-            let clock = &self.clocks[leader];
-            let over = clock.at(died.max(self.quiet_since)) + self.lease;
-            let latest = over.max(clock.at(elected) + self.first_contact) + self.slack;
-            if clock.at(now) > latest {
-                let late = clock.at(now).since(latest).micros() / 1000;
+            let Some(died) = self.died.remove(&member) else { continue };
+            self.longest = self.longest.max(now.0 - died.at.0);
+            let from = died.let_in.unwrap_or(died.at);
+            if let Some(late) = self.late(from, self.lease, self.first_contact, now) {
                 let what = format!("{member} is left out {late} ms later than one lease after its death");
                 return broken("one lease", now, what);
             }
         }
         Ok(())
+    }
+
+    /// Checks that a dead site that is let in has asked for it lately.
+    fn on_let_in(&mut self, member: &Member, now: Moment) -> CheckResult {
+        let Some(died) = self.died.get_mut(member) else { return Ok(()) };
+        died.let_in = Some(now);
+        let died = died.at;
+        if let Some(late) = self.late(died, self.forgotten_after, Span::ZERO, now) {
+            let what = format!("{member} is let in {late} ms later than one lease after its death");
+            return broken("one lease", now, what);
+        }
+        Ok(())
+    }
+
+    /// Returns by how many milliseconds it is later than `within` after `from` and the last disturbance, and later than `elected_within` after
+    /// the election, by the leader's clock. The slack is not counted.
+    fn late(&self, from: Moment, within: Span, elected_within: Span, now: Moment) -> Option<u64> {
+        let (leader, elected) = self.leader.filter(|_| self.strict)?;
+        let clock = &self.clocks[leader];
+        let over = clock.at(from.max(self.quiet_since)) + within;
+        let latest = over.max(clock.at(elected) + elected_within) + self.slack;
+        let now = clock.at(now);
+        (now > latest).then(|| now.since(latest).micros() / 1000)
     }
 }

@@ -125,12 +125,6 @@ fn a_site_without_its_disk_does_not_take_the_word_of_a_former_leader_for_its_inc
     }
 }
 
-/// Returns how often it happened.
-fn seen(report: &SeedReport, what: Occurrence) -> u64 {
-    let (group, name) = what.key();
-    report.coverage.of(group, name)
-}
-
 #[test]
 fn an_old_disk_is_noticed_while_the_leader_is_the_one_that_knew_it() {
     let cluster = calm_cluster(3);

@@ -100,7 +100,45 @@ pub struct RaftMessage {
     pub ends: Option<Ends>,
 }
 
+/// The messages of Raft with which voters say something about leases, in the context (`node/inheritance.rs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Annotated {
+    /// A heartbeat of a round of confirmation: its context begins with the round's number, and whose renewals the round is for follows.
+    Round,
+    /// The answer to a heartbeat: the round's number at most.
+    RoundAnswer,
+    /// A vote for the receiver: how long ago rounds were for which members.
+    Vote,
+}
+
+/// Length of a round's number in the context of its heartbeats.
+pub(crate) const ROUND_BYTES: usize = 8;
+
 impl RaftMessage {
+    /// Returns what voters say with it, if it is one of the messages with which they say something.
+    pub(crate) fn annotated(&self) -> Option<Annotated> {
+        match self.kind {
+            RaftKind::Heartbeat => (self.context.len() >= ROUND_BYTES).then_some(Annotated::Round),
+            RaftKind::HeartbeatResponse => Some(Annotated::RoundAnswer),
+            RaftKind::RequestVoteResponse => (!self.reject).then_some(Annotated::Vote),
+            RaftKind::Append
+            | RaftKind::AppendResponse
+            | RaftKind::RequestVote
+            | RaftKind::RequestPreVote
+            | RaftKind::RequestPreVoteResponse
+            | RaftKind::Snapshot => None,
+        }
+    }
+
+    /// Removes what voters say about leases: so older programs send it.
+    pub fn remove_annotation(&mut self) {
+        match self.annotated() {
+            Some(Annotated::Round | Annotated::RoundAnswer) => self.context.truncate(ROUND_BYTES),
+            Some(Annotated::Vote) => self.context.clear(),
+            None => {}
+        }
+    }
+
     /// Returns whether a program can read it that knows only the first voters.
     pub fn is_for_first_voters(&self) -> bool {
         let changes = self.entries.iter().any(|entry| VoterChange::is_change(&entry.data));

@@ -22,6 +22,10 @@
 //!
 //! Whenever the way changes, what is not acknowledged is sent again, because some of it may have been lost.
 //!
+//! The first beat of a peer may come through a carrier though nothing is cut: the carried one was faster. Then the peer is told at once,
+//! because where a direction is cut every moment counts, and told better at once when a direct beat comes after it. Otherwise
+//! everything, also the grant that a lease waits for, would depend on the carrier until the next beat.
+//!
 //! **Trust.** Only voters carry, and only their packets are believed to come from another site. A voter can already
 //! decide on every view as the leader, so this gives it no power that it did not have.
 //!
@@ -89,6 +93,10 @@ struct Suspect {
     direct: Option<Time>,
     /// The carrier of the last beat that was carried, and when that was sent, by the peer's clock.
     carried: Option<(SiteName, Time)>,
+    /// When the last beat was sent to it. No two are sent at the same time, so that the peer can tell which one is newer.
+    last_sent: Time,
+    /// Whether that one said that the peer is heard only through a carrier.
+    says_carried: bool,
 }
 
 impl Suspect {
@@ -288,16 +296,19 @@ impl Node {
         let Some(suspect) = self.detours.suspect(&from.site) else { return };
         let is_first = suspect.told_at.is_none();
         suspect.on_beat(from.incarnation, carrier, sent, now);
+        let hears_directly = suspect.hearing(missing) == Hearing::Directly;
         // When both hear each other directly there is nothing left to say.
-        if !is_direct || suspect.hearing(missing) != Hearing::Directly {
+        if !is_direct || !hears_directly {
             suspect.beats_until = now + window;
         }
+        // At most once for each beat that said otherwise.
+        let was_wrong = suspect.says_carried && hears_directly && !mutant::is_on(Mutant::DirectWayNotTold);
         // What came late does not say how it is now.
         if suspect.newest <= sent {
             suspect.newest = sent;
             self.take_way(&from.site, via, out);
         }
-        if is_first {
+        if is_first || was_wrong {
             self.send_beat(&from.site, out);
         }
     }
@@ -392,7 +403,10 @@ impl Node {
         let next = (now + self.config.tick.times(BEAT_TICKS)).before(self.config.tick.part(2));
         let Some(suspect) = self.detours.suspects.get_mut(site) else { return };
         suspect.next_beat = next;
-        let beat = Content::Beat { sent: now, hearing: suspect.hearing(missing) };
+        suspect.last_sent = now.max(suspect.last_sent + Span::TICK);
+        let hearing = suspect.hearing(missing);
+        suspect.says_carried = matches!(hearing, Hearing::Through(_));
+        let beat = Content::Beat { sent: suspect.last_sent, hearing };
         out.push(NodeOutput::Send { to: site.clone(), packet: self.packet(beat.clone()) });
         let may_carry = |voter: &&SiteName| {
             **voter != self.me.site && *voter != site && !self.detours.too_old.contains(*voter)

@@ -7,15 +7,12 @@ use std::collections::BTreeMap;
 
 use super::Node;
 use crate::lease::{Inherited, ListedRenewals, RenewalAges, append_list, read_list};
-use crate::membership::message::{RaftKind, RaftMessage};
+use crate::membership::message::{Annotated, ROUND_BYTES, RaftMessage};
 use crate::membership::voters::Voters;
 use crate::membership::{Membership, Term};
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
 use crate::time::Time;
-
-/// Length of a round's number in the context of its heartbeats.
-const ROUND_BYTES: usize = 8;
 
 /// What this site knows of other leaders' grants.
 #[derive(Debug)]
@@ -65,61 +62,45 @@ impl Node {
 
     /// Adds to a message to another voter what this site says with it.
     pub(super) fn annotate(&mut self, mut message: RaftMessage) -> RaftMessage {
-        match message.kind {
-            RaftKind::Heartbeat if message.context.len() == ROUND_BYTES => {
-                let round = message.context.as_slice().try_into().map(u64::from_be_bytes);
+        match message.annotated() {
+            Some(Annotated::Round) => {
+                let round = message.context[..ROUND_BYTES].try_into().map(u64::from_be_bytes);
                 // A round that is not the last one grants nothing any more.
                 let listed = self.leadership.as_ref().map(|leadership| leadership.listed(round.ok()));
                 append_list(&mut message.context, listed.into_iter().flatten());
             }
-            RaftKind::RequestVoteResponse if !message.reject => {
+            Some(Annotated::Vote) => {
                 self.forget_former_voters();
                 message.context = self.history.listed.ages(self.now).encode();
             }
-            RaftKind::Heartbeat
-            | RaftKind::RequestVoteResponse
-            | RaftKind::Append
-            | RaftKind::AppendResponse
-            | RaftKind::RequestVote
-            | RaftKind::RequestPreVote
-            | RaftKind::RequestPreVoteResponse
-            | RaftKind::Snapshot
-            | RaftKind::HeartbeatResponse => {}
+            Some(Annotated::RoundAnswer) | None => {}
         }
         message
     }
 
     /// Takes from a message of another voter what that says with it, before the message is handled.
+    ///
+    /// A round is noted whoever leads it: a voter that was away may not know yet that the leader votes, and answers it all the same.
     pub(super) fn take_annotation(&mut self, from: &SiteName, message: &mut RaftMessage) {
         let term = self.membership.as_ref().map_or(0, |membership| membership.term().0);
-        if !self.votes(from) || message.term < term {
-            return;
-        }
-        match message.kind {
-            RaftKind::Heartbeat if message.context.len() >= ROUND_BYTES => {
+        let Some(annotated) = message.annotated().filter(|_| message.term >= term) else { return };
+        match annotated {
+            Annotated::Round if self.votes(from) || !mutant::is_on(Mutant::StrangersRoundIgnored) => {
                 let members = read_list(&message.context[ROUND_BYTES..]);
                 self.note_round(members);
-                message.context.truncate(ROUND_BYTES);
             }
-            // The answer of an older program has the whole context.
-            RaftKind::HeartbeatResponse => message.context.truncate(ROUND_BYTES),
-            RaftKind::RequestVoteResponse if !message.reject => {
+            Annotated::Vote if self.votes(from) => {
                 let votes = &mut self.history.votes;
                 if votes.term != message.term {
                     *votes = Votes { term: message.term, by: BTreeMap::new() };
                 }
-                let ages = RenewalAges::decode(&std::mem::take(&mut message.context));
+                let ages = RenewalAges::decode(&message.context);
                 votes.by.insert(from.clone(), (self.now, ages));
             }
-            RaftKind::Heartbeat
-            | RaftKind::RequestVoteResponse
-            | RaftKind::Append
-            | RaftKind::AppendResponse
-            | RaftKind::RequestVote
-            | RaftKind::RequestPreVote
-            | RaftKind::RequestPreVoteResponse
-            | RaftKind::Snapshot => {}
+            // The answer of an older program to a round has the whole context.
+            Annotated::Round | Annotated::RoundAnswer | Annotated::Vote => {}
         }
+        message.remove_annotation();
     }
 
     /// Returns what this site, which has just been elected, knows of the grants of earlier leaders: from those who voted for it, and from
@@ -130,7 +111,9 @@ impl Node {
         let counted = self.membership.as_ref().map(Membership::voters);
         let is_changing = counted != Some(voters) || voters.is_joint();
         let said = Some(votes).filter(|votes| votes.term == term.0).map(|votes| &votes.by);
-        let said: Vec<&(Time, RenewalAges)> = said.into_iter().flat_map(BTreeMap::values).collect();
+        let counts = |site: &SiteName| voters.voters.iter().any(|voter| voter.site == *site);
+        let said = said.into_iter().flatten().filter(|(site, _)| counts(site));
+        let said: Vec<&(Time, RenewalAges)> = said.map(|(_, said)| said).collect();
         if is_changing
             || 2 * (said.len() + 1) <= voters.voters.len()
             || mutant::is_on(Mutant::ElectionRestartsLeases)

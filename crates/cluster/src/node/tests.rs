@@ -5,6 +5,7 @@ mod leaving;
 mod questions;
 mod recovery;
 mod room;
+mod rounds;
 mod trace;
 
 use super::*;

@@ -255,6 +255,19 @@ fn a_site_is_admitted_once_it_reaches_every_remaining_member() {
 }
 
 #[test]
+fn a_site_that_has_not_asked_for_the_length_of_a_lease_is_not_let_in() {
+    let (mut leader, view, [a, b, c, d]) = leading();
+    let fifth = member("e", 3);
+    let everyone = [a, b, c, d];
+    for (asked, lets_in) in [(901, true), (900, false)] {
+        leader.renew(&everyone.each_ref(), &view, 1000);
+        leader.join(fifth.clone(), everyone.to_vec(), at(asked));
+        leader.pending = None;
+        assert_eq!(leader.next(&view, 1900).is_some(), lets_in, "asked at {asked} ms");
+    }
+}
+
+#[test]
 fn a_new_incarnation_waits_until_the_lease_of_the_old_one_is_over() {
     let (mut leader, view, [a, b, c, d]) = leading();
     leader.renew(&[&a, &b, &c, &d], &view, 500);

@@ -98,3 +98,30 @@ fn nothing_is_carried_to_a_site_whose_program_is_too_old() {
         assert_eq!(!lone.sent.is_empty(), carries);
     }
 }
+
+/// Returns what `a` says, in the order of its beats, of how it hears `b`, whose first beat comes through `c` and then directly.
+fn says_of_a_beat_that_came_twice() -> Vec<Hearing> {
+    let mut lone = voter();
+    let beat = || Content::Beat { sent: Time::from_micros(300), hearing: Hearing::Nothing };
+    carried(&mut lone, "c", Route::From(name("b")), beat());
+    lone.receive_from("b", beat());
+    // Copies that others carry come, too, and nothing more is said because of them.
+    carried(&mut lone, "d", Route::From(name("b")), beat());
+    lone.receive_from("b", beat());
+    let mut said = BTreeMap::new();
+    for (_, content) in lone.sent {
+        if let Content::Beat { sent, hearing } = content {
+            let before = said.insert(sent, hearing.clone());
+            assert!(before.is_none_or(|before| before == hearing), "one of two beats must be the newer one");
+        }
+    }
+    said.into_values().collect()
+}
+
+#[test]
+fn a_peer_whose_first_beat_was_carried_is_told_at_once_that_it_is_heard_directly() {
+    let through = Hearing::Through(name("c"));
+    assert_eq!(says_of_a_beat_that_came_twice(), [through.clone(), Hearing::Directly]);
+    let said = mutant::with(Mutant::DirectWayNotTold, says_of_a_beat_that_came_twice);
+    assert_eq!(said, [through]);
+}
