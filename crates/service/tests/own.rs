@@ -292,6 +292,28 @@ fn health_status_and_the_api_description_are_served() {
         (&json!("local"), &json!(["local"]), &json!(true))
     );
     assert_eq!(api.get("/openapi.json")["info"]["title"], "Meshlock");
+    let voters = &status["voters"];
+    assert_eq!((&voters["quorum"], &voters["failures_survived"]), (&json!(1), &json!(0)), "{voters}");
+    assert_eq!(voters["voters"][0], json!({ "site": "local", "number": "1", "state": "up" }));
+}
+
+#[test]
+fn the_voters_are_changed_and_a_machine_is_told_whether_it_may_stop_its_site() {
+    let Some(api) = Api::start() else { return };
+    api.post("/v1/locks/a/acquire", &json!({}));
+    let (status, probe) = api.ask("GET", "/healthz?cluster", "");
+    assert_eq!((status, &probe["cluster"]["voters_up"]), (200, &json!(1)), "{probe}");
+    let (status, probe) = api.ask("GET", "/healthz?cluster=may-stop", "");
+    assert_eq!((status, &probe["cluster"]["may_stop"]), (503, &json!(false)), "it is the only one: {probe}");
+    let (status, voters) = api.post("/v1/voters", &json!({ "promote": "local" }));
+    assert_eq!((status, &voters["up"]), (200, &json!(1)), "it votes already: {voters}");
+    let (status, fault) = api.post("/v1/voters", &json!({ "promote": "b", "demote": "c" }));
+    assert_eq!((status, &fault["code"]), (412, &json!("voters")), "{fault}");
+    assert!(fault["message"].as_str().unwrap().starts_with("c does not vote"), "{fault}");
+    for body in [json!({}), json!({ "promote": "not a name" }), json!({ "promote": 7 })] {
+        let (status, fault) = api.post("/v1/voters", &body);
+        assert_eq!((status, &fault["code"]), (400, &json!("bad_request")), "{fault}");
+    }
 }
 
 #[test]
@@ -317,6 +339,8 @@ fn a_site_without_a_majority_reports_it() {
     assert_eq!(api.ask("GET", "/healthz", "").0, 200);
     let (code, ready) = api.ask("GET", "/readyz", "");
     assert_eq!((code, &ready["ok"]), (503, &json!(false)), "{ready}");
+    assert_eq!(ready["cluster"]["failures_survived"], -1, "{ready}");
+    assert_eq!(api.ask("GET", "/healthz?cluster", "").0, 503);
     // Clients of etcd may ask for an error if there is no leader.
     let grant = |header: &str| {
         let output = api.curl("/v3/lease/grant").args(["-d", r#"{"TTL":5}"#, "-H", header]).output_in_time();

@@ -131,7 +131,7 @@ fn one_frame_of_top_shows_all_members_and_their_locks() {
         text = says(home, &["top", "--once", "--socket", &a]);
         text.matches("is a member").count() == 2 && !text.contains("none")
     });
-    assert!(text.contains("2 members · 1 lock in use · seen by a"), "{text}");
+    assert!(text.contains("2 members · 2 of 2 voters up, 0 may fail · 1 lock in use · seen by a"), "{text}");
     assert!(text.contains(r#"(label "backup.sh") of b"#) && text.contains("leads"), "{text}");
     let document = json(home, &["top", "--socket", &a]);
     assert_eq!((&document["locks"][0]["fence"], &document["locks"][0]["site"]), (&fence.into(), &"b".into()));

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use meshlock_client::{Connection, Keeping, NodeEndpoint};
 use meshlock_cluster::table::Wait;
-use meshlock_testing::{BoundedChild, Lines, WITHIN, eventually, eventually_some};
+use meshlock_testing::{BoundedChild, Deadline, Lines, WITHIN, eventually, eventually_some, joined};
 use meshlock_wire::clients::{ToClient, ToNode};
 use rustix::process::Signal;
 
@@ -90,7 +90,7 @@ impl Load {
     fn end(mut self) {
         self.seen.is_over.store(true, Ordering::Relaxed);
         for client in self.clients.drain(..) {
-            client.join().unwrap();
+            joined("the end of a client", client);
         }
         assert_eq!(*self.seen.faults.lock().unwrap(), Vec::<String>::new());
     }
@@ -103,12 +103,18 @@ impl Drop for Load {
 }
 
 /// Takes and releases the lock over one connection, until it ends, the site leaves, or the test is over.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "there are many messages, and the others do not concern it"
+)]
 fn serve(seen: &Seen, name: &str, mut connection: Connection) -> Option<()> {
     while !seen.is_over.load(Ordering::Relaxed) {
         let tag = connection.tag();
         let (lock, wait) = ("jobs".parse().unwrap(), Wait::Forever);
         connection.send(&ToNode::Acquire { tag, lock, wait, permits: None }).ok()?;
+        let deadline = Deadline::default();
         let fence = loop {
+            deadline.check("the lock is granted");
             match connection.receive(Some(WITHIN)).ok()?? {
                 ToClient::Granted { tag: of, fence, .. } if of == tag => break fence,
                 ToClient::Extended { .. } => {}
@@ -126,9 +132,9 @@ fn serve(seen: &Seen, name: &str, mut connection: Connection) -> Option<()> {
         *seen.entries.lock().unwrap().entry(name.to_owned()).or_default() += 1;
         connection.send(&ToNode::Release(tag)).ok()?;
         loop {
+            deadline.check("the lock is released");
             match connection.receive(Some(WITHIN)).ok()?? {
                 ToClient::Released(of) if of == tag => break,
-                ToClient::Extended { .. } => {}
                 ToClient::Lost { why, .. } => {
                     seen.faults.lock().unwrap().push(format!("{name}: the lock is lost: {why:?}"));
                 }
@@ -216,7 +222,8 @@ fn run(files: &Files, sites: &mut Sites, text: &str) -> String {
             site.signal(Signal::TERM);
             assert!(site.end().success(), "{}", site.log());
         } else {
-            said += &format!("{line}\n");
+            said.push_str(&line);
+            said.push('\n');
             continue;
         }
         writeln!(answers).unwrap();

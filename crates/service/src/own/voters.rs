@@ -78,8 +78,8 @@ impl Own {
             "may_stop": health.may_stop.contains(front.site()),
         });
         let all = [Verb::Acquire, Verb::Watch, Verb::Break, Verb::Admin];
-        let may_see = |caller: &&Admitted| all.iter().any(|verb| front.may(caller, *verb, Subject::Some));
-        if caller.filter(may_see).is_some() {
+        let may_see = |caller: &Admitted| all.iter().any(|verb| front.may(caller, *verb, Subject::Some));
+        if caller.is_some_and(may_see) {
             let missing: Vec<&SiteName> = voters.missing().iter().map(|voter| &voter.site).collect();
             document["missing"] = json!(missing);
             document["sites_that_may_stop"] = json!(health.may_stop);

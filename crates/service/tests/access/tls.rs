@@ -153,6 +153,15 @@ fn a_token_replaces_a_certificate_and_an_invalid_token_is_refused_even_with_one(
     assert!(text(&site).contains("sites are not clients"), "{site:?}");
     let health = api.ask(None, None, "/healthz", &[]);
     assert!(text(&health).contains("\"ok\":true"), "{health:?}");
+    // How many voters are up is for everyone, and who they are is not.
+    for (who, shows_names) in [(None, false), (Some(&api.client), true)] {
+        for path in ["/healthz?cluster", "/readyz"] {
+            let probe = api.ask(who, None, path, &[]);
+            let said = text(&probe);
+            assert!(said.contains("\"failures_survived\":0"), "{path}: {said}");
+            assert_eq!(said.contains("\"missing\":[]"), shows_names, "{path}: {said}");
+        }
+    }
 }
 
 /// Returns the output of `etcdctl lock jobs -- echo held` with these flags; `None` if it is not installed, and the test is skipped.

@@ -73,17 +73,16 @@ pub(super) fn ask(remote: &mut Connection, change: &VoterRequest, until: Instant
             remote.site()
         );
     }
-    let mut progress = Progress::default();
+    let mut progress = ShownProgress::default();
     loop {
         let why = match ask_once(remote, change, &mut progress)? {
             Said::Done => return Ok(Changed::Done),
-            Said::Refused(why) => return Ok(Changed::Refused(why)),
             Said::Busy(_) if Instant::now() < until => {
                 progress.say("another change of voters is under way; waiting for its end");
                 remote.receive(Some(LOOK_EVERY))?;
                 continue;
             }
-            Said::Busy(why) => return Ok(Changed::Refused(why)),
+            Said::Refused(why) | Said::Busy(why) => return Ok(Changed::Refused(why)),
             Said::Unavailable(why) => why,
         };
         // In an outage waiting is of no use; otherwise the same request again waits for the same change.
@@ -94,7 +93,11 @@ pub(super) fn ask(remote: &mut Connection, change: &VoterRequest, until: Instant
     }
 }
 
-fn ask_once(remote: &mut Connection, change: &VoterRequest, progress: &mut Progress) -> anyhow::Result<Said> {
+fn ask_once(
+    remote: &mut Connection,
+    change: &VoterRequest,
+    progress: &mut ShownProgress,
+) -> anyhow::Result<Said> {
     let (tag, until) = (remote.tag(), Instant::now() + ANSWER_WITHIN);
     remote.send(&ToNode::ChangeVoters { tag, change: change.clone() })?;
     while Instant::now() < until {
@@ -125,11 +128,11 @@ fn ask_once(remote: &mut Connection, change: &VoterRequest, progress: &mut Progr
 
 /// What was said last of how far a change is.
 #[derive(Default)]
-struct Progress {
+struct ShownProgress {
     said: String,
 }
 
-impl Progress {
+impl ShownProgress {
     fn show(&mut self, status: &Status) {
         let change = status.voters.as_ref().and_then(meshlock_cluster::node::VotersReport::change);
         self.say(&change.unwrap_or_else(|| "waiting for the leader".to_owned()));

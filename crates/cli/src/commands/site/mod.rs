@@ -85,7 +85,7 @@ To stop a site for a while, stop its process instead (see `meshlock site may-sto
         /// The name of the site
         name: SiteName,
         #[command(flatten)]
-        waiting: Waiting,
+        waiting: WaitFlag,
         #[command(flatten)]
         target: Target,
     },
@@ -95,7 +95,7 @@ To stop a site for a while, stop its process instead (see `meshlock site may-sto
         /// The name of the site
         name: SiteName,
         #[command(flatten)]
-        waiting: Waiting,
+        waiting: WaitFlag,
         #[command(flatten)]
         target: Target,
     },
@@ -107,7 +107,7 @@ To stop a site for a while, stop its process instead (see `meshlock site may-sto
         /// The member that votes in its place
         new: SiteName,
         #[command(flatten)]
-        waiting: Waiting,
+        waiting: WaitFlag,
         #[command(flatten)]
         target: Target,
     },
@@ -133,7 +133,7 @@ changed. 69: the cluster cannot do it now, or has not done it in time; then `mes
 
 /// How long to wait for a change of voters.
 #[derive(Clone, Copy, Debug, Args)]
-struct Waiting {
+struct WaitFlag {
     /// How long to wait until the change is complete, and for another change that is under way
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     wait: HumanDuration,

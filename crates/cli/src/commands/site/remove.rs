@@ -91,14 +91,11 @@ fn question(status: &Status, name: &SiteName, member: Option<&Member>, consent: 
     if let Some(voters) = status.voters.as_ref().filter(|voters| voters.votes(name)) {
         let effect = voters.if_stopped(name);
         if consent.keep_vote {
-            said.push(match effect {
-                StopEffect::None => format!("{name} stays one of the voters."),
-                effect => {
-                    format!(
-                        "{name} keeps its vote and is counted while it is away. {}",
-                        may_stop::tell(name, voters, effect)
-                    )
-                }
+            let stop = may_stop::tell(name, voters, effect);
+            said.push(if effect == StopEffect::None {
+                format!("{name} stays one of the voters.")
+            } else {
+                format!("{name} keeps its vote and is counted while it is away. {stop}")
             });
         } else {
             let left = voters.voters.len().saturating_sub(1);

@@ -76,7 +76,6 @@ fn title_of(model: &Model) -> String {
 fn voters_of(voters: &VotersReport) -> String {
     let (up, all) = (voters.up(), voters.voters.len());
     let spare = match voters.spare() {
-        Some(0) => "none may fail".to_owned(),
         Some(spare) => format!("{spare} may fail"),
         None => "TOO FEW".to_owned(),
     };

@@ -114,7 +114,7 @@ fn a_frame_shows_who_votes_and_how_many_more_may_fail() {
     model.take(sample, Instant::now());
     let text = as_text(&mut model, 100);
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].contains(" · 3 members · 2 of 3 voters up, none may fail · "), "{text}");
+    assert!(lines[0].contains(" · 3 members · 2 of 3 voters up, 0 may fail · "), "{text}");
     assert!(lines[2].starts_with("a                           votes 4.2 s"), "{text}");
     assert!(lines[3].starts_with("b                           leads 4.2 s"), "{text}");
     assert!(lines[4].starts_with("c                           disk? -"), "{text}");

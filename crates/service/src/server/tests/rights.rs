@@ -114,6 +114,7 @@ fn a_lock_that_no_rule_names_is_out_of_reach_through_every_call() {
             ("GET", "/v1/locks/other/watch", json!({})),
             ("POST", "/v1/locks/other/break", json!({})),
             ("PUT", "/v1/rules", json!({ "rules": [] })),
+            ("POST", "/v1/voters", json!({ "promote": "other" })),
             ("POST", "/v3/lock/lock", json!({ "name": other, "lease": lease })),
             ("POST", "/v3/lock/unlock", json!({ "key": other })),
             ("POST", "/v3/election/campaign", json!({ "name": other, "lease": lease })),
@@ -155,6 +156,7 @@ fn each_verb_gives_what_it_says_and_nothing_else() {
             ("GET", "/v1/rules", "", "watcher"),
             ("POST", "/v1/locks/a/break", "", "breaker"),
             ("PUT", "/v1/rules", rules, "admin"),
+            ("POST", "/v1/voters", r#"{"promote":"local"}"#, "admin"),
         ] {
             for who in ["asker", "watcher", "breaker", "admin"] {
                 let status = server.call(Some(who), method, path, body).await.status;
