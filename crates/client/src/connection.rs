@@ -45,6 +45,8 @@ pub struct Connection {
     /// Keeps the session while any process has it open, and is good for nothing else.
     keep_alive: Option<OwnedFd>,
     site: SiteName,
+    /// The version of the protocol that both sides speak.
+    version: u16,
     /// Received bytes that were not decoded yet.
     bytes: Vec<u8>,
     /// How the session can be kept in touch with a node of this machine, if the node says so.
@@ -120,6 +122,7 @@ impl Connection {
             keeper: None,
             keep_alive: None,
             site,
+            version: VERSIONS.0,
             bytes: Vec::new(),
             contact: None,
             clocks,
@@ -135,8 +138,8 @@ impl Connection {
                 let (endpoint, ours) = (self.endpoint.clone(), (VERSIONS.0, version));
                 Err(ConnectionError::Version { endpoint, theirs, ours })
             }
-            Some(ToClient::Welcome { site, time, contact, .. }) => {
-                (self.site, self.contact) = (site, contact);
+            Some(ToClient::Welcome { version, site, time, contact }) => {
+                (self.site, self.contact, self.version) = (site, contact, version);
                 // A relay has already converted all times to this machine's clock.
                 self.clocks = if self.keeper.is_some() { (asked, asked) } else { (asked, time) };
                 self.compare_clocks()?;
@@ -189,6 +192,11 @@ impl Connection {
     /// Returns the name of the node's site.
     pub fn site(&self) -> &SiteName {
         &self.site
+    }
+
+    /// Returns the version of the protocol that both sides speak.
+    pub fn version(&self) -> u16 {
+        self.version
     }
 
     /// Returns the descriptors that keep the session's locks while any process has them open: the socket, and the connection to a node on

@@ -96,7 +96,8 @@ impl OpenRequests {
             | ToClient::Locks { .. }
             | ToClient::Leaves { .. }
             | ToClient::Left(_)
-            | ToClient::Traced { .. } => None,
+            | ToClient::Traced { .. }
+            | ToClient::Diagnoses { .. } => None,
         }
     }
 

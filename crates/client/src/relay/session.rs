@@ -100,7 +100,8 @@ impl RelayedSession {
             | ToClient::Locks { .. }
             | ToClient::Leaves { .. }
             | ToClient::Left(_)
-            | ToClient::Traced { .. } => Some(said),
+            | ToClient::Traced { .. }
+            | ToClient::Diagnoses { .. } => Some(said),
         }
     }
 

@@ -179,6 +179,9 @@ async fn answer(
             front.leave(caller).await?;
             ToClient::Left(tag)
         }
+        ToNode::Diagnose { others, .. } => {
+            ToClient::Diagnoses { tag, sites: front.diagnose(caller, others).await? }
+        }
         ToNode::Hello { .. }
         | ToNode::Ping(_)
         | ToNode::Acquire { .. }

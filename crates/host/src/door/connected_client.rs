@@ -289,7 +289,8 @@ impl ConnectedClient {
             | ToNode::SetRules { tag, .. }
             | ToNode::Locks { tag }
             | ToNode::Remove { tag, .. }
-            | ToNode::Leave { tag } => {
+            | ToNode::Leave { tag }
+            | ToNode::Diagnose { tag, .. } => {
                 self.unless_too_fast(tag, admitted, || self.ask(greeted.caller.clone(), tag, message));
             }
         }
@@ -475,6 +476,7 @@ fn kind_of(message: &ToNode) -> Option<RequestKind> {
         | ToNode::SetRules { .. }
         | ToNode::Locks { .. }
         | ToNode::Remove { .. }
-        | ToNode::Leave { .. } => Some(RequestKind::Ask),
+        | ToNode::Leave { .. }
+        | ToNode::Diagnose { .. } => Some(RequestKind::Ask),
     }
 }

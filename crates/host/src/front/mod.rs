@@ -75,6 +75,7 @@ impl Front {
     /// Creates the admission path of `node`, with the rules, limits and audit log of `gate`.
     pub fn new(node: Handle, gate: Arc<Gate>) -> Self {
         let site = node.look(|node| node.me().site.clone());
+        node.serves_through(&gate);
         Front(Arc::new(Inner { node, gate, site }))
     }
 

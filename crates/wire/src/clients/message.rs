@@ -22,6 +22,7 @@ use meshlock_protocol::numbered;
 use serde::{Deserialize, Serialize};
 
 use super::reason::{LossKind, RefusalKind};
+use crate::diagnosis::AskedSite;
 
 /// Maximum number of requests and questions that a connection may have open.
 pub const MAX_OPEN: usize = 4096;
@@ -86,6 +87,12 @@ pub enum ToNode {
     /// Promises to send something at least once in the time that the [`Welcome`](ToClient::Welcome) of a node of this
     /// machine gave. From here on the node ends the session when it has been silent for longer.
     StayInTouch,
+    /// Asks for what the site says of itself to whoever looks for what is wrong. In version 5.
+    Diagnose {
+        tag: Tag,
+        /// Whether it also asks every other site that it knows an address of, directly.
+        others: bool,
+    },
 }
 
 numbered! { ToNode {
@@ -105,6 +112,7 @@ numbered! { ToNode {
     13 => Watch { tag, pattern, states },
     14 => KeepAlive,
     15 => StayInTouch,
+    26 => Diagnose { tag, others },
 } }
 
 /// A message from a node to a client.
@@ -209,6 +217,8 @@ pub enum ToClient {
         /// Number of lines before these that were dropped, because they were not read in time.
         lost: u64,
     },
+    /// What sites say of themselves: first the one that was asked, then those that it has asked. In version 5.
+    Diagnoses { tag: Tag, sites: Vec<AskedSite> },
 }
 
 numbered! { ToClient {
@@ -233,6 +243,7 @@ numbered! { ToClient {
     18 => Lost { tag, act_by, why },
     19 => Refused { tag, kind, why },
     20 => StatusWithDisk { tag, status, disk },
+    32 => Diagnoses { tag, sites },
 } }
 
 impl ToClient {
@@ -258,7 +269,8 @@ impl ToClient {
             | ToClient::Locks { tag, .. }
             | ToClient::Leaves { tag, .. }
             | ToClient::Left(tag)
-            | ToClient::Traced { tag, .. } => Some(*tag),
+            | ToClient::Traced { tag, .. }
+            | ToClient::Diagnoses { tag, .. } => Some(*tag),
         }
     }
 }

@@ -11,4 +11,4 @@ pub use frame::{
 };
 pub use message::{Contact, HeldEntry, MAX_OPEN, Status, Tag, ToClient, ToNode};
 pub use reason::{LossKind, RefusalKind};
-pub use version::{REFUSAL_BY_V2, VERSIONS, common_version};
+pub use version::{HAS_DIAGNOSES, REFUSAL_BY_V2, VERSIONS, common_version};

@@ -9,13 +9,16 @@ use super::message::ToClient;
 use super::reason::{LossKind, RefusalKind};
 
 /// The lowest and the highest version of the format between clients and nodes that this program speaks.
-pub const VERSIONS: (u16, u16) = (2, 4);
+pub const VERSIONS: (u16, u16) = (2, 5);
 
 /// The first version in which refusals have kinds and losses have reasons.
 const HAS_REASONS: u16 = 3;
 
 /// The first version in which an outage is a kind of refusal, and a status says what is wrong with the disk.
 const HAS_OUTAGES: u16 = 4;
+
+/// The first version in which a node can be asked what it says of itself to whoever looks for what is wrong.
+pub const HAS_DIAGNOSES: u16 = 5;
 
 /// The beginning of a version 2 node's refusal of any other version; such a node is asked again in version 2.
 pub const REFUSAL_BY_V2: &str = "this node speaks version 2 to clients";
@@ -84,8 +87,8 @@ mod tests {
 
     #[test]
     fn older_versions_down_to_the_lowest_and_all_newer_ones_are_served() {
-        let versions = [1, 2, 3, 4, 5, u16::MAX].map(common_version);
-        assert_eq!(versions, [None, Some(2), Some(3), Some(4), Some(4), Some(4)]);
+        let versions = [1, 2, 3, 4, 5, 6, u16::MAX].map(common_version);
+        assert_eq!(versions, [None, Some(2), Some(3), Some(4), Some(5), Some(5), Some(5)]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use meshlock_wire::clients::{
 };
 
 use super::samples::{
-    cut_off, epoch, fence, queue, rules, rules_of_different_permits, site, site_locks, view,
+    asked_sites, cut_off, epoch, fence, queue, rules, rules_of_different_permits, site, site_locks, view,
 };
 use super::{MESSAGE_ADVICE, Sample, compare, covers, label};
 
@@ -39,6 +39,7 @@ fn to_node() -> Vec<(String, ToNode)> {
         ("", ToNode::Watch { tag: 2, pattern: "pool/*".to_owned(), states: true }),
         ("", ToNode::KeepAlive),
         ("", ToNode::StayInTouch),
+        ("", ToNode::Diagnose { tag: 2, others: true }),
     ];
     let waits = [Wait::Forever, Wait::Within(Span::from_millis(30_000)), Wait::Try];
     let messages = messages.map(|(more, message)| (format!("{}{more}", label("ToNode", &message)), message));
@@ -152,6 +153,7 @@ fn to_client() -> Vec<(String, ToClient)> {
         ("", ToClient::Leaves { tag: 2, leaves: true }),
         ("", ToClient::Left(2)),
         ("", traced(TraceEvent::Fail)),
+        ("", ToClient::Diagnoses { tag: 2, sites: asked_sites() }),
     ];
     let messages =
         messages.map(|(more, message)| (format!("{}{more}", label("ToClient", &message)), message));
