@@ -48,6 +48,11 @@ pub(crate) const CI: &[Package] = &[
         known_by: KnownBy::PythonModule("ensurepip"),
         needed_for: "brings pip, which fetches them",
     },
+    Package {
+        name: "python3-yaml",
+        known_by: KnownBy::PythonModule("yaml"),
+        needed_for: "reads the manifests of Kubernetes",
+    },
     program("systemd-analyze", "systemd", "says how many rights the packaged unit leaves"),
     program("chromium", "chromium", "tests of the lab's page"),
     program("chromedriver", "chromium-driver", "drives chromium"),

@@ -44,7 +44,27 @@ const STEPS: &[Step] = &[
         about: "real processes under faults drawn from further seeds, --storms",
         run: storms,
     },
+    Step {
+        name: "upgrade",
+        about: "a rolling upgrade from the program of the last release, which is built first",
+        run: upgrade,
+    },
 ];
+
+/// The commit of the last release, where no tag names one.
+const LAST_RELEASE: &str = "763a983d";
+
+/// A step that could not be run here, and why. It is counted, and does not fail the whole.
+#[derive(Debug)]
+struct Skipped(String);
+
+impl std::fmt::Display for Skipped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Skipped {}
 
 /// Packages for building the crate `etcd-client`.
 const PROTOBUF: &[Package] = &[
@@ -140,11 +160,19 @@ pub(crate) fn soak(root: &Path, options: &Options) -> anyhow::Result<()> {
 fn conclude(summary: &[(&str, Duration, anyhow::Result<()>)]) -> anyhow::Result<()> {
     eprintln!("soak: summary");
     for (name, took, result) in summary {
-        let outcome =
-            result.as_ref().map_or_else(|error| format!("FAILED: {error:#}"), |()| "passed".to_owned());
+        let outcome = match result {
+            Ok(()) => "passed".to_owned(),
+            Err(error) if error.is::<Skipped>() => format!("skipped: {error:#}"),
+            Err(error) => format!("FAILED: {error:#}"),
+        };
         eprintln!("  {name:12} {:8.1} s  {outcome}", took.as_secs_f64());
     }
-    let failed = summary.iter().filter(|(_, _, result)| result.is_err()).count();
+    let errors = || summary.iter().filter_map(|(_, _, result)| result.as_ref().err());
+    let skipped = errors().filter(|error| error.is::<Skipped>()).count();
+    if skipped > 0 {
+        eprintln!("soak: {skipped} of {} steps skipped", summary.len());
+    }
+    let failed = errors().count() - skipped;
     ensure!(failed == 0, "{failed} of {} steps failed", summary.len());
     Ok(())
 }
@@ -201,6 +229,51 @@ fn storms(root: &Path, size: &Size) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Builds the program of the last release in a worktree of its own, and upgrades a cluster from it to this one.
+fn upgrade(root: &Path, _: &Size) -> anyhow::Result<()> {
+    let target = crate::target_dir(root);
+    let (tree, built) = (target.join("last-release"), target.join("last-release-build"));
+    let commit = last_release(root)?;
+    let built = built_there(root, &commit, &tree, &built);
+    // Whatever came of it, the worktree is not left in the repository's list.
+    let removed = git(root, &["worktree", "remove", "--force", &tree.display().to_string()]);
+    let program = match built {
+        Ok(program) => program,
+        Err(error) => return Err(Skipped(format!("{commit} cannot be built here: {error:#}")).into()),
+    };
+    removed?;
+    let environment = [("MESHLOCK_LAST_RELEASE", &*program)];
+    test(root, "--test node", "a_cluster_of_the_last_release_is_upgraded", &environment)
+}
+
+/// Builds a commit in a worktree, with a target directory that stays for the next time. Returns the path of the program.
+fn built_there(root: &Path, commit: &str, tree: &Path, built: &Path) -> anyhow::Result<String> {
+    git(root, &["worktree", "add", "--force", "--detach", &tree.display().to_string(), commit])?;
+    let directory = built.display().to_string();
+    cargo(tree, "build --locked -p meshlock-cli", &[("CARGO_TARGET_DIR", &directory)])?;
+    let program = built.join("debug/meshlock");
+    ensure!(program.is_file(), "there is no {}", program.display());
+    Ok(program.display().to_string())
+}
+
+/// Returns the newest tag of a version that is not this commit, or [`LAST_RELEASE`].
+fn last_release(root: &Path) -> anyhow::Result<String> {
+    let tags = git(root, &["tag", "--list", "v*", "--sort=-version:refname", "--no-contains", "HEAD"])?;
+    Ok(tags.lines().next().unwrap_or(LAST_RELEASE).to_owned())
+}
+
+fn git(root: &Path, arguments: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new("git");
+    let output = command.arg("-C").arg(root).args(arguments).output().context("cannot start git")?;
+    ensure!(
+        output.status.success(),
+        "git {} failed: {}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// Runs the tests whose names contain `filter`; fails if there is none, because then it has been renamed. The features
 /// are those of CI, so that nothing is compiled twice.
 fn test(root: &Path, targets: &str, filter: &str, environment: &[(&str, &str)]) -> anyhow::Result<()> {
@@ -239,5 +312,8 @@ mod tests {
         assert!(conclude(&[passed()]).is_ok());
         let error = conclude(&[passed(), ("two", Duration::ZERO, Err(anyhow::anyhow!("no")))]).unwrap_err();
         assert_eq!(error.to_string(), "1 of 2 steps failed");
+        let skipped = || ("three", Duration::ZERO, Err(Skipped("no compiler".to_owned()).into()));
+        assert!(conclude(&[passed(), skipped()]).is_ok(), "what cannot be run here is counted");
+        assert!(conclude(&[skipped(), ("two", Duration::ZERO, Err(anyhow::anyhow!("no")))]).is_err());
     }
 }

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::run::keeper;
 use crate::commands::{
-    access, algorithms, backup, break_lock, ca, check, compare, complete, demo, dst, errata, lab, node,
-    queue, quorum, recover, reproduce, restore, rules, run, sim, site, status, token, top, trace, up,
+    access, algorithms, backup, break_lock, ca, check, compare, complete, demo, doctor, dst, errata, lab,
+    node, queue, quorum, recover, reproduce, restore, rules, run, sim, site, status, token, top, trace, up,
 };
 use crate::embedded;
 
@@ -70,6 +70,8 @@ pub(crate) enum Command {
     Up(up::Arguments),
     /// Show the state of a site, and of the cluster as this site sees it
     Status(status::Arguments),
+    /// Ask every site by itself, and say what is wrong with the cluster and what to do
+    Doctor(doctor::Arguments),
     /// Watch a running cluster: members, leases, locks, grants per second
     Top(top::Arguments),
     /// Print what a running cluster does, one JSON line per event

@@ -130,6 +130,11 @@ impl NodeFlags {
         NodeFlags { socket: None, node: Some(address), certificate, plain }
     }
 
+    /// Returns flags for the node that serves this socket, or without one for the node that is found otherwise.
+    pub(crate) fn at_socket(socket: Option<PathBuf>) -> Self {
+        NodeFlags { socket, ..NodeFlags::default() }
+    }
+
     /// Finds the node to use.
     pub(crate) fn find(&self) -> anyhow::Result<NodeLocation> {
         let named = self.named()?;

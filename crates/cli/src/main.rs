@@ -71,6 +71,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
         Command::Node(arguments) => commands::node::run(*arguments, out),
         Command::Up(arguments) => commands::up::run(&arguments, out),
         Command::Status(arguments) => commands::status::run(&arguments, out),
+        Command::Doctor(arguments) => commands::doctor::run(&arguments, out),
         Command::Top(arguments) => commands::top::run(&arguments, out),
         Command::Trace(arguments) => commands::trace::run(&arguments, out),
         Command::Queue(arguments) => commands::queue::run(&arguments, out),

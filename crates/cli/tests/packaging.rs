@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use meshlock_testing::{BoundedCommand, needs_program};
+use meshlock_testing::{BoundedChild, BoundedCommand, eventually, needs_program, skip};
+use serde_json::Value;
 
 fn packaging() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
@@ -72,6 +73,147 @@ fn the_stateful_set_starts_sites_with_a_valid_configuration() {
     let site = "meshlock-2";
     let dir = installed(config, site);
     assert!(check(arguments[0], site, dir.path()).starts_with("meshlock-2 of meshlock: "));
+}
+
+/// Reads a manifest as Kubernetes does; `None` if there is nothing here that can.
+fn manifests(text: &str) -> Option<Vec<Value>> {
+    let program = "import json, sys, yaml\nprint(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";
+    if !Command::new("python3").args(["-c", "import yaml"]).output_in_time().status.success() {
+        skip("the module yaml of python3", "apt-get install python3-yaml");
+        return None;
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    let read = Command::new("python3").args(["-c", program]).arg(file.path()).output_in_time();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    Some(serde_json::from_slice(&read.stdout).unwrap())
+}
+
+fn of_kind<'a>(manifests: &'a [Value], kind: &str) -> &'a Value {
+    let found: Vec<&Value> = manifests.iter().filter(|manifest| manifest["kind"] == kind).collect();
+    assert_eq!(found.len(), 1, "{kind}");
+    found[0]
+}
+
+#[test]
+fn the_names_and_ports_of_the_manifests_fit_each_other_and_the_configuration() {
+    if !needs_program("python3") {
+        return;
+    }
+    let Some(manifests) = manifests(&read("kubernetes/meshlock.yaml")) else { return };
+    let (set, service) = (of_kind(&manifests, "StatefulSet"), of_kind(&manifests, "Service"));
+    let config = of_kind(&manifests, "ConfigMap")["data"]["node.toml"].as_str().unwrap();
+    let config: toml::Table = toml::from_str(config).unwrap();
+    // The names of pods are those of the set, and its service gives them addresses.
+    let name = set["metadata"]["name"].as_str().unwrap();
+    assert_eq!(set["spec"]["serviceName"], service["metadata"]["name"]);
+    assert_eq!(service["spec"]["clusterIP"], "None");
+    assert_eq!(
+        service["spec"]["publishNotReadyAddresses"], true,
+        "sites find each other before they are ready"
+    );
+    assert_eq!(set["spec"]["podManagementPolicy"], "Parallel", "the first start needs all of them");
+    let host = format!("{{site}}.{}", service["metadata"]["name"].as_str().unwrap());
+    let (advertised, port) = config["advertise"].as_str().unwrap().rsplit_once(':').unwrap();
+    assert_eq!(advertised, host);
+    let replicas = set["spec"]["replicas"].as_i64().unwrap();
+    assert_eq!(config["bootstrap_expect"].as_integer(), Some(replicas));
+    let labels = &set["spec"]["template"]["metadata"]["labels"];
+    for (selector, of) in [
+        (&set["spec"]["selector"]["matchLabels"], "StatefulSet"),
+        (&service["spec"]["selector"], "Service"),
+        (
+            &of_kind(&manifests, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+            "PodDisruptionBudget",
+        ),
+        (&of_kind(&manifests, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"], "NetworkPolicy"),
+    ] {
+        assert_eq!(selector, labels, "{of}");
+    }
+    // One port, everywhere.
+    let container = &set["spec"]["template"]["spec"]["containers"][0];
+    let policy = &of_kind(&manifests, "NetworkPolicy")["spec"];
+    assert_eq!(config["listen"].as_str(), Some(&*format!("0.0.0.0:{port}")));
+    for number in [
+        &service["spec"]["ports"][0]["port"],
+        &container["ports"][0]["containerPort"],
+        &policy["ingress"][0]["ports"][0]["port"],
+        &policy["egress"][0]["ports"][0]["port"],
+    ] {
+        assert_eq!(number.to_string(), port);
+    }
+    // Every pod of the founding has a secret, and what is mounted is where the configuration looks.
+    let volumes = set["spec"]["template"]["spec"]["volumes"].as_array().unwrap();
+    let tls = volumes.iter().find(|volume| volume["name"] == "tls").unwrap();
+    let sources = tls["projected"]["sources"].as_array().unwrap();
+    let secrets: Vec<&str> =
+        sources.iter().map(|source| source["secret"]["name"].as_str().unwrap()).collect();
+    let expected: Vec<String> = (0..replicas).map(|number| format!("{name}-{number}")).collect();
+    assert_eq!(secrets, expected);
+    let mounted = |path: &str| {
+        let mounts = container["volumeMounts"].as_array().unwrap();
+        assert!(mounts.iter().any(|mount| mount["mountPath"] == path), "{path}");
+    };
+    ["/data", "/run/meshlock", "/etc/meshlock/node.toml", "/etc/meshlock/tls"].into_iter().for_each(mounted);
+}
+
+#[test]
+fn the_probe_of_the_stateful_set_asks_the_socket_that_the_node_serves_and_fails_until_it_does() {
+    if !needs_program("python3") {
+        return;
+    }
+    let Some(manifests) = manifests(&read("kubernetes/meshlock.yaml")) else { return };
+    let container = &of_kind(&manifests, "StatefulSet")["spec"]["template"]["spec"]["containers"][0];
+    let words = |value: &Value| -> Vec<String> {
+        value.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
+    };
+    let (arguments, probe) =
+        (words(&container["args"]), words(&container["readinessProbe"]["exec"]["command"]));
+    let socket = |words: &[String]| {
+        let at = words.iter().position(|word| word == "--socket").unwrap();
+        words[at + 1].clone()
+    };
+    assert_eq!(socket(&arguments), socket(&probe));
+    assert_eq!(probe[0], "/meshlock", "where the image has the program");
+    assert!(read("docker/Dockerfile").contains("/image/meshlock"));
+    // The probe as it is, at a place of this test.
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().display().to_string();
+    let here = |word: &String| word.replace("/run/meshlock", &place);
+    let run = || {
+        let words: Vec<String> = probe[1..].iter().map(here).collect();
+        Command::new(env!("CARGO_BIN_EXE_meshlock")).args(words).output_in_time().status.code()
+    };
+    assert_eq!(run(), Some(69), "nobody serves it");
+    let start = |data: &str, more: &[&str]| {
+        let mut node = Command::new(env!("CARGO_BIN_EXE_meshlock"));
+        node.args(["node", "--site", "meshlock-0", "--data", &format!("{place}/{data}")]).args(more);
+        node.args(["--socket", &here(&socket(&arguments))]).stdout(std::process::Stdio::null());
+        Running(node.stderr(std::process::Stdio::null()).spawn().unwrap())
+    };
+    // A site that is not a member yet answers, and is not ready.
+    let address =
+        format!("{}:7397", meshlock_testing::Loopback::new().address(0)).replace(".1:", ".{ordinal}:");
+    let waiting = start("waiting", &["--bootstrap-expect", "3", "--plain", "--advertise", &address]);
+    let answers = |code| {
+        let socket = here(&socket(&arguments));
+        let status = ["status", "--socket", &socket];
+        Command::new(env!("CARGO_BIN_EXE_meshlock")).args(status).output_in_time().status.code() == Some(code)
+    };
+    eventually("it answers", || answers(0));
+    assert_eq!(run(), Some(69), "it is not a member");
+    drop(waiting);
+    let _alone = start("alone", &[]);
+    eventually("the probe succeeds", || run() == Some(0));
+}
+
+/// A process that ends with the test, also if that fails.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 #[test]

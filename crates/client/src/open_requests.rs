@@ -101,7 +101,8 @@ impl OpenRequests {
             | ToClient::VotersChanged(_)
             | ToClient::VotersRefused { .. }
             | ToClient::Access { .. }
-            | ToClient::AccessSet { .. } => None,
+            | ToClient::AccessSet { .. }
+            | ToClient::Diagnoses { .. } => None,
         }
     }
 

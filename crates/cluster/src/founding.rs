@@ -88,6 +88,11 @@ impl Founding {
         &self.cluster
     }
 
+    /// Returns the first voters, in their order.
+    pub fn voters(&self) -> &[SiteName] {
+        &self.voters
+    }
+
     /// Returns the short hash that packets carry.
     pub fn id(&self) -> ClusterId {
         let names = std::iter::once(self.cluster.as_str()).chain(self.voters.iter().map(SiteName::as_str));

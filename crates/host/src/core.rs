@@ -200,7 +200,7 @@ impl Core {
         shared.state.send_replace(NodeState { epoch, members, open: false, failed: false });
         for member in &view.members {
             if let Some(address) = view.address(&member.site) {
-                shared.net.learn_address(member.site.clone(), address.to_string());
+                shared.net.learn_address(&member.site, address.to_string());
             }
         }
     }

@@ -16,7 +16,9 @@ use super::agreed_access;
 use super::alarm::AsyncAlarm;
 use super::busy_poll::BusyPoll;
 use super::core::{Core, Touched, flush};
+use super::diagnosis::About;
 use super::disk::{self, Sink};
+use super::find::JoinPlace;
 use super::log;
 use super::net::{Net, PacketHandler};
 use super::pending::Evictions;
@@ -35,7 +37,7 @@ use meshlock_cluster::time::Time;
 use meshlock_system::{now, stamp};
 use meshlock_wire::sites::{
     AGREES_ON_ACCESS, CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, Introduction, KNOWS_FENCE_FLOORS,
-    Versions,
+    SiteQuestion, Versions,
 };
 
 /// Everything that a node needs to run.
@@ -48,6 +50,8 @@ pub struct NodeSetup {
     pub listen: Option<TcpListener>,
     /// Addresses of the other sites, as `host:port`.
     pub addresses: BTreeMap<SiteName, String>,
+    /// Where to look for the cluster while sites are not reached.
+    pub seeds: Vec<JoinPlace>,
     /// What its connections rely on, which can be replaced while it runs.
     pub trust: Trust,
     /// Versions of the wire format to speak with other sites. The default is all known versions; tests of upgrades restrict it to behave
@@ -67,6 +71,7 @@ impl NodeSetup {
             config,
             listen: None,
             addresses: BTreeMap::new(),
+            seeds: Vec::new(),
             trust: Trust::default(),
             speaks: Versions::default(),
             data: None,
@@ -144,12 +149,14 @@ pub(super) struct SharedNode {
     busy_poll: BusyPoll,
     /// Wakes the clock's task when its next alarm has moved to an earlier time.
     alarm: Notify,
+    /// What it says of itself and does not know otherwise.
+    pub(super) about: About,
 }
 
 impl Engine {
     /// Starts a node, with a thread of its own for the network and the clock.
     pub fn start(setup: NodeSetup) -> Result<Self, EngineError> {
-        let NodeSetup { mut config, listen, addresses, trust, speaks, data, busy_poll } = setup;
+        let NodeSetup { mut config, listen, addresses, seeds, trust, speaks, data, busy_poll } = setup;
         config.start_stamp = config.start_stamp.max(stamp());
         let site = config.site.clone();
         if trust.is_plain() && listen.is_some() {
@@ -165,6 +172,7 @@ impl Engine {
             );
         }
         let slow_write = config.tick.times(config.pace.election as u64);
+        let about = About::new(config.terms, speaks);
         let checked = config.check()?;
         let listening = listen.as_ref().map(TcpListener::local_addr).transpose()?;
         listen.as_ref().map(|listener| listener.set_nonblocking(true)).transpose()?;
@@ -182,15 +190,29 @@ impl Engine {
             let _within = tasks.enter();
             AsyncAlarm::new()?
         };
-        let net =
-            Net::new(site.clone(), fastrand::u64(..), (trust.clone(), speaks), addresses, tasks.clone());
+        let net = Net::new(
+            site.clone(),
+            fastrand::u64(..),
+            (trust.clone(), speaks),
+            (addresses, seeds),
+            tasks.clone(),
+        );
         let published = Published::default();
         published.update(&node, false);
         let (core, state) = (Mutex::new(Core::new(node, outputs)), watch::Sender::new(NodeState::default()));
         let (net, renewals, busy_poll) = (Arc::new(net), Renewals::new(), BusyPoll::new(busy_poll));
         let alarmed = Notify::new();
-        let shared =
-            Arc::new(SharedNode { core, state, access, net, published, renewals, busy_poll, alarm: alarmed });
+        let shared = Arc::new(SharedNode {
+            core,
+            state,
+            access,
+            net,
+            published,
+            renewals,
+            busy_poll,
+            alarm: alarmed,
+            about,
+        });
         let stop = Arc::new(Notify::new());
         let (running, stopped) = channel();
         let mut threads = Vec::new();
@@ -463,14 +485,11 @@ impl PacketHandler for SharedNode {
     }
 
     fn introduce(&self) -> Introduction {
-        let core = self.lock();
-        let node = &core.node;
-        let address = |site: &SiteName| {
-            let own = (*site == node.me().site).then(|| node.address().clone());
-            own.or_else(|| self.net.address(site).and_then(|address| address.parse().ok()))
-        };
-        let sites = node.founders().iter().map(|site| (site.clone(), address(site))).collect();
-        Introduction { cluster: node.cluster_name().clone(), sites }
+        self.introduction()
+    }
+
+    fn answer(&self, question: SiteQuestion) -> Vec<u8> {
+        self.answer_to_site(question)
     }
 }
 

@@ -20,11 +20,13 @@ mod alarm;
 mod busy_poll;
 mod channel;
 mod core;
+mod diagnosis;
 mod disk;
 mod disk_health;
 pub mod door;
 mod engine;
 mod failed;
+mod find;
 pub mod front;
 pub mod gate;
 mod log;
@@ -40,10 +42,11 @@ mod trust;
 #[cfg(any(test, feature = "count-locks"))]
 pub use engine::locks_taken;
 pub use engine::{Engine, EngineError, Handle, Listener, NodeSetup, NodeState};
+pub use find::{JoinPlace, JoinPlaceError};
 pub use meter::{Readings, SessionEnd, Via};
-pub use net::{IntroduceError, ListenError, Traffic, learn_of_cluster, listen, tune};
+pub use net::{IntroduceError, ListenError, Traffic, ask_diagnosis, learn_of_cluster, listen, tune};
 pub use pending::{
     Evicted, Evictions, PLACES, PendingConnections, PendingSlot, Port, Prefix, TooManyHandshakes,
 };
-pub use store::{StoppedSite, StoreError, has_state};
+pub use store::{StoppedSite, StoreError, founding_in, has_state};
 pub use trust::{Ending, ReloadError, Reloaded, Trust, Untrusted, Watched, log_refusal};

@@ -185,6 +185,20 @@ impl Node {
         self.inner.front.node().look(|node| node.founders().iter().map(ToString::to_string).collect())
     }
 
+    /// Returns the sites that this one cannot reach at present: each with the addresses that were tried and the errors there.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// assert!(node.unreached_sites().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn unreached_sites(&self) -> Vec<(String, String)> {
+        let unreached = self.inner.front.node().unreached();
+        unreached.into_iter().map(|(site, tried)| (site.to_string(), tried)).collect()
+    }
+
     /// Returns the address on which this site listens for other sites; `None` if it does not listen.
     ///
     /// ```

@@ -37,6 +37,8 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "greeting", run: net::greeting, models: net::greetings },
     Target { name: "introduction", run: net::introduction, models: net::introductions },
+    Target { name: "diagnosis", run: net::diagnosis, models: net::diagnoses },
+    Target { name: "srv", run: crate::dns::fuzz, models: crate::dns::models },
     Target { name: "packets", run: net::packets, models: packet_models },
     Target { name: "client", run: client, models: client_models },
     Target { name: "disk", run: disk, models: disk_models },

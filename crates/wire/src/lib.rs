@@ -9,7 +9,10 @@
 )]
 
 pub mod clients;
+pub mod diagnosis;
 pub mod disk;
+#[cfg(feature = "sites")]
+pub mod dns;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 #[cfg(feature = "sites")]

@@ -9,6 +9,7 @@ pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod complete;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod dst;
 pub(crate) mod errata;
 pub(crate) mod lab;

@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 use meshlock::{Node, TlsError};
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
+use meshlock_host::JoinPlace;
 use tracing::Level;
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::Layer;
@@ -56,10 +57,18 @@ pub(crate) struct Arguments {
     /// The address on which this site listens for other sites
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<Address>,
-    /// Join a running cluster: the address of any of its sites. Or start a new cluster: all its first sites as NAME=HOST:PORT, in
-    /// the same order at each of them
+    /// Join a running cluster: the address of any of its sites, or of several; also dns:NAME:PORT for a site at every address of a name,
+    /// and dns+srv:NAME for its SRV records, looked up again and again. Or start a new cluster: all its first sites as
+    /// NAME=HOST:PORT, in the same order at each of them
     #[arg(long, value_name = "HOST:PORT", num_args = 1.., value_parser = join)]
     join: Vec<Join>,
+    /// The address at which other sites reach this one; {site} and {ordinal} stand for the site's name and the number at its end
+    #[arg(long, value_name = "HOST:PORT")]
+    advertise: Option<Address>,
+    /// Start a new cluster with this many sites, whose names differ only in the number at their end, counted from 0, as the pods of a
+    /// StatefulSet; the address of each is --advertise with {site} or {ordinal} in it
+    #[arg(long, value_name = "N")]
+    bootstrap_expect: Option<u32>,
     /// The Unix socket for clients on this machine
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -101,8 +110,8 @@ pub(crate) struct Arguments {
 enum Join {
     /// One of the sites with which a new cluster starts.
     Named(ListedSite),
-    /// The address of a site of a running cluster.
-    At(Address),
+    /// Where a site of a running cluster is.
+    At(String),
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -124,7 +133,8 @@ fn join(text: &str) -> Result<Join, String> {
             "'{text}' is neither HOST:PORT nor NAME=HOST:PORT, such as db-1.example:7400 or db-1=db-1.example:7400"
         ));
     }
-    text.parse().map(Join::At).map_err(|error| format!("{error}"))
+    let place: JoinPlace = text.parse().map_err(|error| format!("{error}"))?;
+    Ok(Join::At(place.to_string()))
 }
 
 pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
@@ -139,6 +149,8 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<C
         data,
         listen,
         join,
+        advertise,
+        bootstrap_expect,
         socket,
         socket_mode,
         api,
@@ -160,9 +172,7 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<C
         config.map_or_else(|| Ok((File::default(), ConfigSource::default())), |path| file::read(&path))?;
     let repeats = Repeats::default();
     let _log = start_log(log, log_level, repeats.clone(), collector(otlp)?)?;
-    let (named, at) = split(join)?;
-    // A check connects to no other site.
-    let join = if check { Vec::new() } else { at };
+    let (named, join) = split(join)?;
     let flags = Flags {
         site,
         data,
@@ -173,6 +183,9 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<C
         clients,
         sites: named,
         join,
+        advertise,
+        bootstrap_expect,
+        is_check: check,
         plain,
         fence_floor,
     };
@@ -224,12 +237,12 @@ impl Reload {
 }
 
 /// Separates the two forms of `--join`, which cannot be mixed.
-fn split(join: Vec<Join>) -> Result<(Vec<ListedSite>, Vec<Address>), UsageError> {
+fn split(join: Vec<Join>) -> Result<(Vec<ListedSite>, Vec<String>), UsageError> {
     let (mut named, mut at) = (Vec::new(), Vec::new());
     for one in join {
         match one {
             Join::Named(site) => named.push(site),
-            Join::At(address) => at.push(address),
+            Join::At(place) => at.push(place),
         }
     }
     if named.is_empty() || at.is_empty() {

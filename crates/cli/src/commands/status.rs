@@ -19,7 +19,13 @@ use crate::output::{self, CommandOutcome, Printable, counted};
 pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
+    /// Exit with 69 unless the site grants locks now, as a readiness probe wants it
+    #[arg(long)]
+    ready: bool,
 }
+
+/// Exit code of `--ready` if the site does not grant locks.
+const EXIT_NOT_READY: u8 = 69;
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let (location, mut remote) = arguments.target.find_and_connect("status")?;
@@ -33,7 +39,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         print(&status, out)?;
         writeln!(out, "\nThis was asked of the node at {at}: {why}.")?;
     }
-    Ok(CommandOutcome::Done)
+    let grants = status.standing == Standing::Open && status.lease_left.is_some() && !status.leaving;
+    Ok(if grants || !arguments.ready { CommandOutcome::Done } else { CommandOutcome::Exit(EXIT_NOT_READY) })
 }
 
 fn document(status: &Status) -> Value {

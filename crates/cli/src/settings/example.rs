@@ -21,10 +21,20 @@ sites = [
     { name = "db-3", address = "db-3.example:7400" },
 ]
 
+# Instead of `sites`: where to look for sites of a running cluster, which tell the rest. "HOST:PORT" is one site; "dns:NAME:PORT" a site
+# at every address of the name; "dns+srv:NAME" those that its SRV records list. Names are looked up again and again. A site that has
+# been a member before does not wait for an answer. Default: none.
+#join = ["db-1.example:7400", "dns:sites.example:7400", "dns+srv:_meshlock._tcp.example"]
+
+# Instead of `sites`: how many sites the cluster starts with, if their names differ only in the number at their end, counted from 0, as the
+# pods of a StatefulSet (db-0, db-1, db-2). `advertise` says where each of them is. Default: none.
+#bootstrap_expect = 3
+
 # The address on which this site listens for other sites. Default: its address in the list of sites.
 #listen = "0.0.0.0:7400"
 
-# The address at which other sites reach this site. Default: its address in the list of sites, or the one it listens on.
+# The address at which other sites reach this site. Default: its address in the list of sites, or the one it listens on. {site} stands for
+# the site's name and {ordinal} for the number at its end, so that all sites can share one file: "{site}.meshlock:7400".
 #advertise = "db-1.example:7400"
 
 # The directory for the durable state of this site. No other site may use it, and it must never be copied or emptied while

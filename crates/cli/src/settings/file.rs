@@ -28,6 +28,8 @@ pub(crate) struct File {
     pub(super) listen: Option<Address>,
     pub(super) advertise: Option<Address>,
     pub(super) sites: Vec<ListedSite>,
+    pub(super) join: JoinEntry,
+    pub(super) bootstrap_expect: Option<u32>,
     pub(super) data: Option<PathBuf>,
     pub(super) socket: Option<PathBuf>,
     pub(super) socket_mode: Option<SocketMode>,
@@ -84,6 +86,33 @@ impl TryFrom<String> for SocketMode {
 pub(crate) struct ListedSite {
     pub(crate) name: SiteName,
     pub(crate) address: Address,
+}
+
+/// The key `join`: one place, or a list of them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "give a place such as \"db-1.example:7400\" or \"dns:sites.example:7400\", or a list of them"
+)]
+pub(super) enum JoinEntry {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Default for JoinEntry {
+    fn default() -> Self {
+        JoinEntry::Several(Vec::new())
+    }
+}
+
+impl JoinEntry {
+    /// Returns the places.
+    pub(super) fn places(self) -> Vec<String> {
+        match self {
+            JoinEntry::One(place) => vec![place],
+            JoinEntry::Several(places) => places,
+        }
+    }
 }
 
 /// The key `tls`: how connections between sites are protected.
@@ -178,6 +207,8 @@ const KEYS: [(&str, &[&str]); 10] = [
             "listen",
             "advertise",
             "sites",
+            "join",
+            "bootstrap_expect",
             "data",
             "socket",
             "socket_mode",

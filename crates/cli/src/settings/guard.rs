@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use meshlock::config::{AccessRule, AccessToken, Audit, Limits, Verb};
 use meshlock::{Tls, TlsError};
 use meshlock_cluster::access::{RuleText, Verb as FileVerb};
+use meshlock_tls::Files;
 
 use super::file::{ConfigSource, File, LimitsEntry, NamedToken, TlsEntry};
 use crate::output::UsageError;
@@ -40,6 +41,11 @@ pub(crate) struct TlsFiles {
 }
 
 impl TlsFiles {
+    /// Returns the paths of the files.
+    pub(super) fn paths(&self) -> Files {
+        Files { authority: self.ca.clone(), certificate: self.cert.clone(), key: self.key.clone() }
+    }
+
     /// Reads the files.
     pub(crate) fn read(&self) -> Result<Tls, TlsError> {
         Tls::from_files(&self.ca, &self.cert, &self.key)

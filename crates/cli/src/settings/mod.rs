@@ -1,5 +1,7 @@
 //! The settings of a node: its configuration file, its flags, and the defaults where neither says anything.
 
+pub(crate) mod asker;
+mod bootstrap;
 pub(crate) mod duration;
 pub(crate) mod end_date;
 pub(crate) mod example;
@@ -44,8 +46,12 @@ pub(crate) struct Flags {
     pub(crate) clients: Option<Address>,
     /// The sites that the cluster begins with.
     pub(crate) sites: Vec<ListedSite>,
-    /// Addresses of sites of a running cluster, which tell the rest.
-    pub(crate) join: Vec<Address>,
+    /// Where to look for sites of a running cluster, which tell the rest.
+    pub(crate) join: Vec<String>,
+    pub(crate) advertise: Option<Address>,
+    pub(crate) bootstrap_expect: Option<u32>,
+    /// Whether the settings are only checked: then no cluster is looked for.
+    pub(crate) is_check: bool,
     pub(crate) plain: bool,
     /// The fence that is to be passed by a cluster that is founded.
     pub(crate) fence_floor: Option<u64>,
@@ -79,20 +85,15 @@ fn warnings(tls: Option<&Tls>, tokens: &[AccessToken]) -> Vec<String> {
 
 impl NodeSettings {
     /// Combines the file and the flags, and checks the result.
-    pub(crate) fn new(file: File, source: &ConfigSource, flags: Flags) -> anyhow::Result<Self> {
+    pub(crate) fn new(mut file: File, source: &ConfigSource, mut flags: Flags) -> anyhow::Result<Self> {
         let wrong = |error: StartError| located(source, error);
         let mut node = with_tuning(Node::builder(), &file).lease(lease(file.lease));
-        let sites = if flags.sites.is_empty() { file.sites } else { flags.sites };
-        node =
-            node.sites(sites.into_iter().map(|listed| (listed.name.to_string(), listed.address.to_string())));
-        node = node.join(flags.join.into_iter().map(|address| address.to_string()));
+        node = found(node, &mut file, source, &mut flags)?;
         if let Some(fence) = flags.fence_floor.or(file.fence_floor) {
             node = node.fence_floor(fence);
         }
-        node = set(node, flags.site.or(file.site), NodeBuilder::site);
         node = set(node, file.cluster, NodeBuilder::cluster);
         node = set(node, flags.listen.or(file.listen), NodeBuilder::listen);
-        node = set(node, file.advertise, NodeBuilder::advertise);
         node = set(node, flags.clients.or(file.clients), NodeBuilder::clients);
         node = set(node, flags.api.or(file.api), NodeBuilder::api);
         if let Some(SocketMode(mode)) = flags.socket_mode.or(file.socket_mode) {
@@ -173,6 +174,40 @@ impl StoppedPlace {
         let listed = file.sites.into_iter().find(|listed| listed.name == site);
         Ok(StoppedPlace { site, data, address: file.advertise.or(listed.map(|listed| listed.address)) })
     }
+}
+
+/// Sets which cluster it is and where: this site, the sites that found the cluster, or where to look for one that runs.
+fn found(
+    mut node: NodeBuilder,
+    file: &mut File,
+    source: &ConfigSource,
+    flags: &mut Flags,
+) -> Result<NodeBuilder, UsageError> {
+    let listed = if flags.sites.is_empty() { &mut file.sites } else { &mut flags.sites };
+    let mut sites = std::mem::take(listed);
+    let join = std::mem::take(&mut file.join).places();
+    let join = if flags.join.is_empty() { join } else { std::mem::take(&mut flags.join) };
+    let site = flags.site.take().or(file.site.take());
+    let advertise = flags.advertise.take().or(file.advertise.take());
+    if let Some(count) = flags.bootstrap_expect.or(file.bootstrap_expect) {
+        let wrong = |why: String| source.wrong("bootstrap_expect", why);
+        if !sites.is_empty() || !join.is_empty() {
+            let why = "it says which sites found the cluster; leave out `sites` and `join`";
+            return Err(wrong(why.to_owned()));
+        }
+        sites = bootstrap::expected(count, site.as_ref(), advertise.as_ref()).map_err(wrong)?;
+    }
+    if let Some(address) = advertise {
+        let address = bootstrap::filled(&address, site.as_ref());
+        node = node.advertise(address.map_err(|why| source.wrong("advertise", why))?.to_string());
+    }
+    node = node.sites(sites.into_iter().map(|listed| (listed.name.to_string(), listed.address.to_string())));
+    bootstrap::check_places(&join).map_err(|why| source.wrong("join", why))?;
+    // A check connects to no other site.
+    if !flags.is_check {
+        node = node.join(join);
+    }
+    Ok(set(node, site, NodeBuilder::site))
 }
 
 /// Sets what a site does by itself: how it waits, whom it serves first, and who votes.

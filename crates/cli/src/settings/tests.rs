@@ -57,6 +57,8 @@ fn the_example_has_every_key_and_shows_the_defaults() {
         api: None,
         audit: None,
         try_within: None,
+        join: super::file::JoinEntry::default(),
+        bootstrap_expect: None,
         ..file
     };
     let said = NodeSettings::new(said, &source, flags()).unwrap();
@@ -194,7 +196,7 @@ fn no_file_brings_its_reader_down_and_whatever_is_refused_is_refused_in_words() 
 }
 
 /// Keys that are no method of the builder and no field of what one takes, and what says the same in code.
-const OTHERWISE_IN_CODE: [(&str, &str); 7] = [
+const OTHERWISE_IN_CODE: [(&str, &str); 8] = [
     ("shutdown_grace", "the argument of `Node::shut_down`"),
     ("sites[1].name", "the first of each pair of `sites`"),
     ("sites[1].address", "the second of each pair of `sites`"),
@@ -202,6 +204,7 @@ const OTHERWISE_IN_CODE: [(&str, &str); 7] = [
     ("tls.ca", "the first argument of `Tls::from_files`"),
     ("tls.cert", "the second argument of `Tls::from_files`"),
     ("tls.key", "the third argument of `Tls::from_files`"),
+    ("bootstrap_expect", "`sites`, with names that the program derives itself"),
 ];
 
 #[test]

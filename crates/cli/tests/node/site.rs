@@ -13,7 +13,12 @@ use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_cl
 
 /// Returns the command `meshlock` with directories of its own, so that it does not find the user's nodes.
 pub(crate) fn meshlock(home: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
+    program(Path::new(env!("CARGO_BIN_EXE_meshlock")), home)
+}
+
+/// The same for another program than the one that is built here.
+pub(crate) fn program(path: &Path, home: &Path) -> Command {
+    let mut command = Command::new(path);
     for directory in ["XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"] {
         command.env(directory, home);
     }

@@ -105,7 +105,8 @@ impl RelayedSession {
             | ToClient::VotersChanged(_)
             | ToClient::VotersRefused { .. }
             | ToClient::Access { .. }
-            | ToClient::AccessSet { .. } => Some(said),
+            | ToClient::AccessSet { .. }
+            | ToClient::Diagnoses { .. } => Some(said),
         }
     }
 

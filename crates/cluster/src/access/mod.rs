@@ -14,11 +14,12 @@ mod principal;
 mod tests;
 mod token;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::names::LockName;
+use crate::names::{LockName, fnv_1a};
 use crate::rules::{Pattern, RulesError};
 pub use bucket::{Bucket, Pace};
 pub use document::{
@@ -152,6 +153,7 @@ pub struct Access {
     rules: Vec<ParsedRule>,
     /// Whether a rule names `local`: then programs of this machine may do only what such rules grant.
     binds_local: bool,
+    fingerprint: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -249,16 +251,36 @@ impl ParsedRule {
     }
 }
 
+/// Returns a hash of entries that does not depend on their order.
+fn hash_of(entries: impl Iterator<Item = String>) -> u64 {
+    let entries: BTreeSet<String> = entries.collect();
+    if entries.is_empty() {
+        return 0;
+    }
+    fnv_1a(entries.iter().flat_map(|entry| entry.bytes().chain([0])))
+}
+
 impl Access {
     /// Parses the rules. An error comes with the index of the rule it is about.
     pub fn new(rules: &[RuleText]) -> Result<Self, (usize, AccessError)> {
         if rules.len() > MAX_RULES {
             return Err((MAX_RULES, AccessError::TooMany(rules.len())));
         }
+        let fingerprint = hash_of(rules.iter().map(|RuleText { principal, locks, verbs }| {
+            let mut verbs: Vec<&str> = verbs.iter().map(|verb| verb.name()).collect();
+            verbs.sort_unstable();
+            format!("{principal}\n{locks}\n{}", verbs.join(" "))
+        }));
         let rule = |(at, text)| ParsedRule::new(text).map_err(|error| (at, error));
         let rules = rules.iter().enumerate().map(rule).collect::<Result<Vec<_>, _>>()?;
         let binds_local = rules.iter().any(|rule| rule.who == Who::Local);
-        Ok(Access { rules, binds_local })
+        Ok(Access { rules, binds_local, fingerprint })
+    }
+
+    /// Returns a hash of the rules, whatever their order, by which sites with different rules can be told apart. It protects against
+    /// mistakes, not against attackers.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     /// Returns the rules of both. Rules only grant, so that their order does not matter.

@@ -195,3 +195,28 @@ fn a_bucket_gives_its_burst_and_then_its_rate() {
     bucket.spend(u32::MAX);
     assert_eq!(bucket.take(pace, at(0)), Err(Span::from_millis(100)), "a bucket does not go below zero");
 }
+
+#[test]
+fn the_hash_of_rules_and_tokens_tells_different_ones_apart_and_not_their_order() {
+    let rule = |principal: &str, verbs: &[Verb]| RuleText {
+        principal: principal.to_owned(),
+        locks: "*".to_owned(),
+        verbs: verbs.to_vec(),
+    };
+    let hash = |rules: &[RuleText]| Access::new(rules).unwrap().fingerprint();
+    let (a, b) = (rule("a", &[Verb::Watch, Verb::Acquire]), rule("b", &[Verb::Watch]));
+    assert_eq!(hash(&[a.clone(), b.clone()]), hash(&[b.clone(), rule("a", &[Verb::Acquire, Verb::Watch])]));
+    let different = [vec![], vec![a.clone()], vec![b.clone()], vec![a, b], vec![rule("a", &[Verb::Watch])]];
+    let hashes: std::collections::BTreeSet<u64> = different.iter().map(|rules| hash(rules)).collect();
+    assert_eq!(hashes.len(), different.len());
+    let token = |name: &str, text: &str, expires| KnownToken {
+        name: name.parse().unwrap(),
+        hash: TokenHash::of(text),
+        expires,
+    };
+    let tokens = |tokens: Vec<KnownToken>| Tokens::new(tokens).unwrap().fingerprint();
+    let (x, y) = (token("x", "1", None), token("y", "2", Some(9)));
+    assert_eq!(tokens(vec![x.clone(), y.clone()]), tokens(vec![y.clone(), x.clone()]));
+    assert_ne!(tokens(vec![x, y.clone()]), tokens(vec![y.clone()]));
+    assert_ne!(tokens(vec![y]), tokens(vec![token("y", "2", Some(10))]));
+}

@@ -10,7 +10,7 @@ use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
-use super::ClientName;
+use super::{ClientName, hash_of};
 
 /// Maximum number of tokens of a site: every request that shows a token is compared with all of them.
 const MAX_TOKENS: usize = 1000;
@@ -126,6 +126,13 @@ impl From<(ClientName, TokenHash)> for KnownToken {
 pub struct Tokens(Vec<KnownToken>);
 
 impl Tokens {
+    /// Returns a hash of the names, hashes and ends of all tokens, whatever their order. It tells nothing about a token.
+    pub fn fingerprint(&self) -> u64 {
+        hash_of(
+            self.0.iter().map(|KnownToken { name, hash, expires }| format!("{name}\n{hash}\n{expires:?}")),
+        )
+    }
+
     /// Checks a list of tokens. An error comes with the index of the token it is about.
     pub fn new<T: Into<KnownToken>>(tokens: Vec<T>) -> Result<Self, (usize, TokensError)> {
         let tokens: Vec<KnownToken> = tokens.into_iter().map(Into::into).collect();

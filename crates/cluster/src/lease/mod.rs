@@ -186,6 +186,8 @@ pub struct MemberLease {
     forgotten: u64,
     last: Renewal,
     next_renewal: Time,
+    /// How much of the lease was left when each of the last renewals was granted, oldest first.
+    left_at_renewals: VecDeque<Span>,
 }
 
 /// A renewal that was sent. Only the site that it was sent to can grant it.
@@ -199,6 +201,9 @@ struct Sent {
 /// Default of [`NodeLimits::renewals`](crate::node::NodeLimits::renewals): more than are sent when a lease is about to end, 17 at a growing
 /// pace and 8 at the highest.
 pub(crate) const MAX_RENEWALS: usize = 64;
+
+/// Number of renewals for which it is remembered how much of the lease was left.
+const REMEMBERED: usize = 16;
 
 /// How often a renewal that is not granted is sent in the time between two that are.
 const RETRIES: u64 = 4;
@@ -214,7 +219,17 @@ impl MemberLease {
     pub(crate) fn new(terms: Terms, now: Time) -> Self {
         let last = Renewal::default();
         let (sent, max_sent) = (VecDeque::new(), MAX_RENEWALS);
-        MemberLease { terms, end: None, sent, max_sent, forgotten: 0, last, next_renewal: now }
+        let left_at_renewals = VecDeque::new();
+        MemberLease {
+            terms,
+            end: None,
+            sent,
+            max_sent,
+            forgotten: 0,
+            last,
+            next_renewal: now,
+            left_at_renewals,
+        }
     }
 
     /// Sets the maximum number of renewals that may still be granted.
@@ -271,7 +286,12 @@ impl MemberLease {
         if now >= end || self.end.is_some_and(|current| current >= end) {
             return false;
         }
-        self.end = Some(end);
+        if let Some(before) = self.end.replace(end) {
+            if self.left_at_renewals.len() >= REMEMBERED {
+                self.left_at_renewals.pop_front();
+            }
+            self.left_at_renewals.push_back(before.since(now));
+        }
         true
     }
 
@@ -289,6 +309,11 @@ impl MemberLease {
     /// Returns whether locks may be granted to clients: the lease lasts longer than the margin.
     pub fn is_comfortable(&self, now: Time) -> bool {
         self.notice_at().is_some_and(|notice| now < notice)
+    }
+
+    /// Returns how much of the lease was left at the latest of its last renewals: nothing, if it had ended before.
+    pub fn tightest_renewal(&self) -> Option<Span> {
+        self.left_at_renewals.iter().min().copied()
     }
 
     /// Returns when the lease ends.

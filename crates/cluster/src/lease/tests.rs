@@ -239,3 +239,25 @@ fn whoever_was_renewed_before_the_longest_pause_still_has_its_locks_after_it() {
     let wakes = lease.next_renewal() + TERMS.longest_pause();
     assert!(lease.is_comfortable(wakes.before(Span::TICK)) && !lease.is_comfortable(wakes));
 }
+
+#[test]
+fn the_tightest_of_the_last_renewals_is_remembered_and_an_old_one_is_forgotten() {
+    let mut lease = MemberLease::new(TERMS, Time::ZERO);
+    let mut renew = |sent: u64, granted: u64| {
+        let renewal = lease.renew(leader(), at(sent));
+        assert!(lease.on_granted(renewal, &leader(), TERMS.length, at(granted)));
+        lease.tightest_renewal()
+    };
+    assert_eq!(renew(0, 10), None, "there was no lease before");
+    // The lease of the first renewal ends at 1 000 000.
+    assert_eq!(renew(950_000, 960_000), Some(Span::from_micros(40_000)));
+    assert_eq!(renew(2_000_000, 2_100_000), Some(Span::ZERO), "it had ended before");
+    for number in 0..REMEMBERED as u64 {
+        renew(2_200_000 + number * 200_000, 2_200_000 + number * 200_000);
+    }
+    assert_eq!(
+        renew(6_000_000, 6_000_000),
+        Some(Span::from_micros(200_000)),
+        "the last one ends at 6 200 000"
+    );
+}

@@ -225,6 +225,11 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// Returns the identity of the cluster; `None` before the first start.
+    pub fn founding(&self) -> Option<&Founding> {
+        self.founding.as_ref()
+    }
+
     /// Returns the first incarnation that wrote to this disk.
     pub fn identity(&self) -> Option<Incarnation> {
         self.registrations.as_ref().map(|registrations| registrations.disk)

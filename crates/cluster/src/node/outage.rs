@@ -20,6 +20,11 @@ impl LastHeard {
     fn at(&self, site: &SiteName) -> Option<Time> {
         self.0.get(site).copied()
     }
+
+    /// Returns every site that was heard from, and when.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&SiteName, Time)> {
+        self.0.iter().map(|(site, at)| (site, *at))
+    }
 }
 
 /// A question to all members who holds a lock, on behalf of clients of this site whose time is nearly over.

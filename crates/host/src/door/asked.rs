@@ -193,6 +193,9 @@ async fn answer(
         ToNode::SetAccess { base, document, .. } => {
             ToClient::AccessSet { tag, version: front.set_access(caller, base, *document).await? }
         }
+        ToNode::Diagnose { others, .. } => {
+            ToClient::Diagnoses { tag, sites: front.diagnose(caller, others).await? }
+        }
         ToNode::Hello { .. }
         | ToNode::Ping(_)
         | ToNode::Acquire { .. }

@@ -292,7 +292,8 @@ impl ConnectedClient {
             | ToNode::Leave { tag }
             | ToNode::ChangeVoters { tag, .. }
             | ToNode::Access { tag }
-            | ToNode::SetAccess { tag, .. } => {
+            | ToNode::SetAccess { tag, .. }
+            | ToNode::Diagnose { tag, .. } => {
                 self.unless_too_fast(tag, admitted, || self.ask(greeted.caller.clone(), tag, message));
             }
         }
@@ -481,6 +482,7 @@ fn kind_of(message: &ToNode) -> Option<RequestKind> {
         | ToNode::Leave { .. }
         | ToNode::ChangeVoters { .. }
         | ToNode::Access { .. }
-        | ToNode::SetAccess { .. } => Some(RequestKind::Ask),
+        | ToNode::SetAccess { .. }
+        | ToNode::Diagnose { .. } => Some(RequestKind::Ask),
     }
 }

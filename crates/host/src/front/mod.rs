@@ -81,6 +81,7 @@ impl Front {
         let mut access = node.access();
         gate.replace_agreed(access.borrow_and_update().document.clone());
         node.tasks().spawn(agreed_access::keep_replacing(Arc::downgrade(&gate), access));
+        node.serves_through(&gate);
         Front(Arc::new(Inner { node, gate, site }))
     }
 

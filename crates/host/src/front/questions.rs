@@ -11,6 +11,7 @@ use meshlock_cluster::node::{
 use meshlock_cluster::rules::RulesText;
 use meshlock_cluster::table::{LockEvent, Request, TraceWatch};
 use meshlock_protocol::Epoch;
+use meshlock_wire::diagnosis::AskedSite;
 use tokio::sync::oneshot;
 
 use super::permits::permits_of;
@@ -171,6 +172,17 @@ impl Front {
             sites.iter_mut().flat_map(|site| &mut site.locks).filter_map(|lock| lock.holder.as_mut());
         holders.for_each(|holder| show(&mut holder.label));
         Ok((sites, missing))
+    }
+
+    /// Returns what this site says of itself, and if `others`, also what every other site says, for whoever looks for what is wrong. A
+    /// caller has to be allowed to watch everything: reports contain more than the status does, such as how the sites reach each other.
+    pub(crate) async fn diagnose(
+        &self,
+        caller: &Admitted,
+        others: bool,
+    ) -> Result<Vec<AskedSite>, NotAnswered> {
+        self.check_subject(caller, Verb::Watch, Subject::Cluster)?;
+        Ok(self.node().diagnose(others).await)
     }
 
     /// Breaks a lock: takes it away from all its holders.

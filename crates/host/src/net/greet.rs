@@ -15,8 +15,9 @@ use super::super::channel::{Channel, Stream};
 use super::super::pending::TooManyHandshakes;
 use super::super::trust::{Ending, Trust, Watched};
 use meshlock_cluster::names::SiteName;
+use meshlock_wire::diagnosis::{Diagnosis, DiagnosisError};
 use meshlock_wire::sites::{FrameError, Hello, Versions, greeting, take_greeting};
-use meshlock_wire::sites::{Introduction, IntroductionError};
+use meshlock_wire::sites::{Introduction, IntroductionError, SiteQuestion};
 
 /// Maximum duration of the greeting, including TLS.
 pub(super) const GREET_WITHIN: Duration = Duration::from_secs(5);
@@ -50,6 +51,10 @@ pub(super) enum GreetError {
     Silent,
     #[error(transparent)]
     Introduction(#[from] IntroductionError),
+    #[error(transparent)]
+    Diagnosis(#[from] DiagnosisError),
+    #[error("it runs an older version of Meshlock, which does not answer this question")]
+    OldProgram,
     #[error("too many connections that have not identified themselves: an older one had to make room")]
     Evicted,
     #[error(transparent)]
@@ -66,7 +71,9 @@ impl GreetError {
             | GreetError::NotMe { .. }
             | GreetError::Impostor { .. }
             | GreetError::Tls(_)
-            | GreetError::Introduction(_) => false,
+            | GreetError::Introduction(_)
+            | GreetError::Diagnosis(_)
+            | GreetError::OldProgram => false,
         }
     }
 }
@@ -165,6 +172,27 @@ impl Newcomer {
         }
     }
 
+    /// Reads what the other side says about its cluster.
+    async fn introduction(&mut self) -> Result<Introduction, GreetError> {
+        loop {
+            if let Some((introduction, length)) = Introduction::take_with_length(&self.plain)? {
+                self.plain.drain(..length);
+                return Ok(introduction);
+            }
+            self.read().await?;
+        }
+    }
+
+    /// Reads more of an answer; the end of the connection means that the other side does not know the question.
+    async fn read_more(&mut self) -> Result<(), GreetError> {
+        match self.read().await {
+            Err(GreetError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(GreetError::OldProgram)
+            }
+            read => read,
+        }
+    }
+
     fn greeted(self, hello: Hello, version: u16, relied_on: Arc<ReliedOn>) -> Greeted {
         let address = self.stream.peer_addr().ok();
         let channel = Arc::new(Channel::new(Stream::Tcp(self.stream), self.tls));
@@ -200,7 +228,7 @@ pub(super) async fn welcome(
     tls: Option<Connection>,
     (me, incarnation, speaks): (&SiteName, u64, Versions),
     trust: &Trust,
-    introduce: impl FnOnce() -> Introduction,
+    answer: impl FnOnce(SiteQuestion) -> Vec<u8>,
 ) -> Result<Option<Greeted>, GreetError> {
     tune(&stream, UNACKNOWLEDGED)?;
     let mut newcomer = Newcomer::new(stream, tls, speaks);
@@ -215,7 +243,7 @@ pub(super) async fn welcome(
     }
     let (hello, version) = hello?;
     if hello.to == hello.from {
-        newcomer.write(&introduce().frame()).await?;
+        newcomer.write(&answer(SiteQuestion::of_number(hello.incarnation))).await?;
         return Ok(None);
     }
     if hello.to != *me {
@@ -225,24 +253,53 @@ pub(super) async fn welcome(
     Ok(Some(newcomer.greeted(hello, version, relied_on)))
 }
 
-/// Asks the site at the other end about its cluster. A greeting whose sender names itself as the receiver means this question.
+/// Answers of the site at the other end of a connection that was made only to ask.
+pub(super) struct Asking {
+    newcomer: Newcomer,
+    /// The name of the site.
+    pub(super) site: SiteName,
+    /// What it says about its cluster.
+    pub(super) introduction: Introduction,
+}
+
+impl Asking {
+    /// Reads the answer to [`SiteQuestion::Everyone`].
+    pub(super) async fn everyone(mut self) -> Result<Introduction, GreetError> {
+        loop {
+            if let Some(everyone) = Introduction::take(&self.newcomer.plain)? {
+                return Ok(everyone);
+            }
+            self.newcomer.read_more().await?;
+        }
+    }
+
+    /// Reads the answer to [`SiteQuestion::Diagnosis`].
+    pub(super) async fn diagnosis(mut self) -> Result<Diagnosis, GreetError> {
+        loop {
+            if let Some(report) = Diagnosis::take(&self.newcomer.plain)? {
+                return Ok(report);
+            }
+            self.newcomer.read_more().await?;
+        }
+    }
+}
+
+/// Asks the site at the other end about its cluster, and something more. A greeting whose sender names itself as the receiver means this
+/// question.
 pub(super) async fn ask_about(
     stream: TcpStream,
     tls: Option<Connection>,
     me: &SiteName,
-) -> Result<Introduction, GreetError> {
+    question: SiteQuestion,
+) -> Result<Asking, GreetError> {
     tune(&stream, UNACKNOWLEDGED)?;
     let mut newcomer = Newcomer::new(stream, tls, Versions::default());
     newcomer.write_tls().await?;
-    newcomer.say(&Hello { from: me.clone(), to: me.clone(), incarnation: 0 }).await?;
+    newcomer.say(&Hello { from: me.clone(), to: me.clone(), incarnation: question.number() }).await?;
     let (hello, _) = newcomer.hello().await?;
     check_certificate(newcomer.tls.as_ref(), &hello)?;
-    loop {
-        if let Some(introduction) = Introduction::take(&newcomer.plain)? {
-            return Ok(introduction);
-        }
-        newcomer.read().await?;
-    }
+    let introduction = newcomer.introduction().await?;
+    Ok(Asking { newcomer, site: hello.from, introduction })
 }
 
 /// Checks that the peer claims to be the site that its certificate names.

@@ -3,32 +3,37 @@
 //! The links of the pure node make sure that messages arrive. A connection that ends may lose what was in transit, and nothing else.
 
 mod contest;
+mod dialling;
 mod greet;
 mod introduction;
 mod peer;
+mod places;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::find::JoinPlace;
 use super::pending::{Evictions, PLACES, PendingConnections, PendingSlot, Port};
 use super::trust::Trust;
 pub(super) use greet::UNACKNOWLEDGED;
 pub use greet::tune;
-use greet::{GREET_WITHIN, GreetError, Greeted, greet, welcome};
-pub use introduction::{IntroduceError, learn_of_cluster};
+use greet::{GREET_WITHIN, GreetError, Greeted, welcome};
+pub use introduction::{IntroduceError, ask_diagnosis, learn_of_cluster};
 use meshlock_cluster::names::{Incarnation, SiteName};
 use meshlock_cluster::node::Packet;
-use meshlock_wire::sites::{Hello, Introduction, Versions};
+use meshlock_wire::diagnosis::PeerReport;
+use meshlock_wire::sites::{Introduction, SiteQuestion, Versions};
 pub(super) use peer::PeerConnection;
 pub use peer::Traffic;
 use peer::{Adoption, Current};
+use places::Places;
 
 /// Maximum number of addresses of other sites that are remembered.
 const MAX_KNOWN: usize = 1024;
@@ -58,6 +63,8 @@ pub(super) trait PacketHandler: Send + Sync + 'static {
     /// Returns whether the site is a member of the installed view.
     fn is_member(&self, site: &SiteName) -> bool;
     fn introduce(&self) -> Introduction;
+    /// Returns the bytes that answer a question; the introduction comes first.
+    fn answer(&self, question: SiteQuestion) -> Vec<u8>;
     /// Returns whether this incarnation of a site is a member of the installed view.
     fn takes_part(&self, site: &SiteName, incarnation: Incarnation) -> bool;
     /// Returns a packet that any site answers at once.
@@ -74,10 +81,12 @@ pub(super) struct Net {
     trust: Trust,
     speaks: Versions,
     tasks: Handle,
-    /// Addresses from the configuration. They take precedence, because an operator wrote them.
-    configured: BTreeMap<SiteName, String>,
-    /// Addresses from the installed view.
-    learnt: Mutex<BTreeMap<SiteName, String>>,
+    /// Where the other sites are.
+    places: Mutex<Places>,
+    /// Where to look for the cluster, besides the sites that are known.
+    seeds: Vec<JoinPlace>,
+    /// When other sites were last asked where the ones are that cannot be reached.
+    asked_around: Mutex<Option<Instant>>,
     peers: Mutex<BTreeMap<SiteName, Arc<PeerConnection>>>,
     /// Addresses of machines on which other sites run: those of the configuration, and those of sites that were connected. Connections
     /// from there have places of their own, which strangers cannot take.
@@ -90,12 +99,12 @@ impl Net {
         me: SiteName,
         process: u64,
         (trust, speaks): (Trust, Versions),
-        configured: BTreeMap<SiteName, String>,
+        (configured, seeds): (BTreeMap<SiteName, String>, Vec<JoinPlace>),
         tasks: Handle,
     ) -> Self {
-        let (learnt, peers, known) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let evictions = Evictions::default();
-        Net { me, process, trust, speaks, tasks, configured, learnt, peers, known, evictions }
+        let (peers, known, asked_around) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (places, evictions) = (Mutex::new(Places::new(configured)), Evictions::default());
+        Net { me, process, trust, speaks, tasks, places, seeds, asked_around, peers, known, evictions }
     }
 
     /// Returns what the connections rely on.
@@ -105,7 +114,8 @@ impl Net {
 
     /// Looks up the configured addresses. Those that cannot be looked up now are learnt when their site is dialled.
     async fn look_up_sites(self: Arc<Self>) {
-        for address in self.configured.values() {
+        let configured = self.places().configured();
+        for address in &configured {
             let Ok(Ok(found)) = timeout(GREET_WITHIN, lookup_host(address)).await else { continue };
             found.for_each(|address| self.know(address.ip()));
         }
@@ -129,14 +139,36 @@ impl Net {
         peers.values().map(|peer| peer.traffic()).collect()
     }
 
-    /// Stores a site's address from a view.
-    pub(super) fn learn_address(&self, site: SiteName, address: String) {
-        self.learnt.lock().unwrap_or_else(PoisonError::into_inner).insert(site, address);
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Stores a site's address from a view.
+    pub(super) fn learn_address(&self, site: &SiteName, address: String) {
+        self.places().on_view(site, address);
+    }
+
+    /// Returns where a site most likely is.
     pub(super) fn address(&self, site: &SiteName) -> Option<String> {
-        let learnt = || self.learnt.lock().unwrap_or_else(PoisonError::into_inner).get(site).cloned();
-        self.configured.get(site).cloned().or_else(learnt)
+        self.places().best(site)
+    }
+
+    /// Returns the other sites of which an address is known.
+    pub(super) fn known_sites(&self) -> Vec<SiteName> {
+        let mut sites = self.places().sites();
+        sites.retain(|site| *site != self.me);
+        sites
+    }
+
+    /// Returns what is known of the connection to another site, except when something was heard from it.
+    pub(super) fn report(&self, site: &SiteName) -> PeerReport {
+        let peer = self.peers.lock().unwrap_or_else(PoisonError::into_inner).get(site).cloned();
+        let version = peer.and_then(|peer| peer.traffic().version);
+        let places = self.places();
+        let failures = places.failures(site);
+        let error = (!failures.is_empty() && version.is_none()).then(|| dialling::shown(failures));
+        let address = places.best(site).and_then(|address| address.parse().ok());
+        PeerReport { site: site.clone(), address, heard: None, version, error }
     }
 
     /// Returns the connection to this site. It is dialled once there is something to send.
@@ -210,62 +242,12 @@ impl Net {
             slot.turn().await?;
         }
         let me = (&self.me, self.process, self.speaks);
-        let welcome = welcome(stream, tls, me, &self.trust, || handler.introduce());
+        let welcome = welcome(stream, tls, me, &self.trust, |question| handler.answer(question));
         let greeted = timeout(GREET_WITHIN, welcome).await.unwrap_or(Err(GreetError::Silent))?;
         if is_certified {
             self.know(address);
         }
         Ok(greeted)
-    }
-
-    /// Dials a site whenever something is to be sent to it and there is no connection.
-    async fn keep_dialling<H: PacketHandler>(self: Arc<Self>, peer: Arc<PeerConnection>, handler: Arc<H>) {
-        let (mut backoff, mut complained) = (BACKOFF.0, false);
-        let mut connected: Option<Instant> = None;
-        loop {
-            peer.wanted.notified().await;
-            if peer.is_connected() {
-                continue;
-            }
-            if connected.take().is_some_and(|since| since.elapsed() >= SHORT) {
-                backoff = BACKOFF.0;
-            }
-            match self.dial(&peer.site).await {
-                Ok(greeted) => {
-                    (connected, complained) = (Some(Instant::now()), false);
-                    self.adopt(greeted, true, &handler);
-                    // A site that refuses this one closes the connection soon, and must not be dialled all the time.
-                    sleep(backoff).await;
-                    backoff = (backoff * 2).min(BACKOFF.1);
-                }
-                Err(error) => {
-                    if !std::mem::replace(&mut complained, true) {
-                        // A voter that has left is still told who leads.
-                        if handler.is_member(&peer.site) {
-                            tracing::warn!(site = %peer.site, %error, "cannot reach a site");
-                        } else {
-                            tracing::info!(site = %peer.site, %error, "cannot reach a site that is not a member");
-                        }
-                    }
-                    peer.give_up();
-                    sleep(backoff).await;
-                    backoff = (backoff * 2).min(BACKOFF.1);
-                }
-            }
-        }
-    }
-
-    async fn dial(&self, site: &SiteName) -> Result<Greeted, GreetError> {
-        let Some(address) = self.address(site) else {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "its address is not known here").into());
-        };
-        let dial = async {
-            let stream = TcpStream::connect(&address).await?;
-            self.know(stream.peer_addr()?.ip());
-            let hello = Hello { from: self.me.clone(), to: site.clone(), incarnation: self.process };
-            greet(stream, self.trust.dialling(site)?, hello, self.speaks, &self.trust).await
-        };
-        timeout(GREET_WITHIN, dial).await.unwrap_or(Err(GreetError::Silent))
     }
 
     /// Starts to use a connection, unless a preferred one exists.
@@ -278,6 +260,7 @@ impl Net {
         match peer.adopt(current.clone()) {
             Adoption::Closed => {}
             Adoption::Adopted => {
+                self.places().on_connected(&peer.site);
                 handler.on_connected(&peer.site, version);
                 self.tasks.spawn(talk(peer, current, rest, handler.clone()));
             }

@@ -28,7 +28,7 @@ use redb::Database;
 pub use error::StoreError;
 use lock::DirectoryLock;
 use meshlock_cluster::membership::disk::{Disk, DiskWrite};
-use meshlock_cluster::names::SiteName;
+use meshlock_cluster::names::{ClusterName, SiteName};
 pub use recovery::StoppedSite;
 use tables::StoreReader;
 
@@ -59,6 +59,16 @@ enum Condition {
     WasFull,
     /// It is unknown what is on the disk.
     Failed,
+}
+
+/// Reads which cluster the directory of `site` belongs to: its name and its first voters. Returns `None` if nothing was founded there.
+pub fn founding_in(dir: &Path, site: &SiteName) -> Result<Option<(ClusterName, Vec<SiteName>)>, StoreError> {
+    let file = dir.join(FILE);
+    if !file.try_exists().map_err(StoreError::io(&file, "cannot be looked at"))? {
+        return Ok(None);
+    }
+    let (_, disk) = Store::open(dir, site)?;
+    Ok(disk.founding().map(|founding| (founding.cluster().clone(), founding.voters().to_vec())))
 }
 
 impl Store {

@@ -17,7 +17,7 @@ use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
 use meshlock_host::front::Front;
 use meshlock_host::gate::{Audit as AuditLog, Gate};
-use meshlock_host::{Engine, NodeSetup, listen};
+use meshlock_host::{Engine, JoinPlace, NodeSetup, founding_in, listen};
 use meshlock_tls::Security;
 
 use crate::config::{AccessRule, AccessToken, Lease, Limits, Rule, Voters};
@@ -128,8 +128,9 @@ impl NodeBuilder {
         self
     }
 
-    /// Joins the cluster of the running site at one of these addresses, which provides the cluster's name and sites.
-    /// [`start`](NodeBuilder::start) waits until one of them answers.
+    /// Joins the cluster of a running site at one of these places, which provides the cluster's name and sites: `HOST:PORT`,
+    /// `dns:NAME:PORT` for a site at every address of the name, or `dns+srv:NAME` for the sites that its `SRV` records list. Names are looked
+    /// up again and again. [`start`](NodeBuilder::start) waits until a site answers, unless this one has been a member before.
     ///
     /// ```
     /// let builder = meshlock::Node::builder().site("db-9").join(["db-1.example:7400"]);
@@ -307,6 +308,7 @@ impl NodeBuilder {
     pub fn check(&self) -> Result<(), StartError> {
         if !self.join.is_empty() {
             // The other settings are learnt from the cluster.
+            self.places_to_join()?;
             return self.newcomer().map(drop);
         }
         self.clone().resolve().map(drop)
@@ -367,8 +369,12 @@ impl NodeBuilder {
 
     /// Starts the site on an open port, or opens the configured one.
     pub(crate) fn start_on(mut self, opened: Option<TcpListener>) -> Result<Node, StartError> {
-        if !self.join.is_empty() {
-            self = join::learn(self)?;
+        let seeds = self.places_to_join()?;
+        if !seeds.is_empty() {
+            self = match self.remembered()? {
+                Some(remembered) => remembered,
+                None => join::learn(self, &seeds)?,
+            };
         }
         let (speaks, busy_poll) = (self.wire_versions, self.busy_poll.unwrap_or(false));
         let (data, api) = (self.data.clone(), self.api.clone());
@@ -387,6 +393,7 @@ impl NodeBuilder {
             None => at.as_ref().map(open).transpose()?,
         };
         (setup.addresses, setup.trust, setup.data) = (addresses, security.into(), data);
+        setup.seeds = seeds;
         setup.trust.set_revoked(revoked);
         if let Some(highest) = speaks {
             setup.speaks = meshlock_wire::sites::Versions::up_to(highest);
@@ -410,8 +417,23 @@ impl NodeBuilder {
         Ok((site, security))
     }
 
-    pub(crate) fn places_to_join(&self) -> &[String] {
-        &self.join
+    /// Returns where to look for the cluster that is joined.
+    pub(crate) fn places_to_join(&self) -> Result<Vec<JoinPlace>, StartError> {
+        let place = |text: &String| text.parse().map_err(|error| StartError::setting("join", error));
+        self.join.iter().map(place).collect()
+    }
+
+    /// Completes the builder with what this site's directory says, if the site has been a member before: after a power failure there may be
+    /// nobody who could be asked. Where its sites are is learnt while it runs.
+    fn remembered(&self) -> Result<Option<Self>, StartError> {
+        let (site, _) = self.newcomer()?;
+        let Some(dir) = self.data.as_ref().filter(|_| !self.in_memory) else { return Ok(None) };
+        let found = founding_in(dir, &site).map_err(|error| StartError::of_host(error.into()))?;
+        let Some((cluster, voters)) = found else { return Ok(None) };
+        let voters = voters.iter().map(|voter| (voter.to_string(), None)).collect();
+        let remembered = self.clone().learnt(cluster.to_string(), voters)?;
+        // Where this site is may be something that only the others know.
+        Ok(remembered.clone().resolve().is_ok().then_some(remembered))
     }
 
     /// Adds what was learnt about the cluster that is joined.

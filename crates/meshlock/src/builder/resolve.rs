@@ -44,7 +44,7 @@ impl NodeBuilder {
         let sites = self.parse_sites()?;
         let site = self.own_name(&sites)?;
         let listed = sites.iter().find(|(name, _)| *name == site).map(|(_, address)| address);
-        let is_alone = sites.is_empty() || (sites.len() == 1 && listed.is_some());
+        let is_alone = self.is_alone(&site, &sites);
         let listen = address("listen", self.listen.as_deref())?.or_else(|| listed.cloned());
         let listen = if is_alone { listen } else { listen.or_else(|| ANYWHERE.parse().ok()) };
         let advertise = address("advertise", self.advertise.as_deref())?;
@@ -121,6 +121,12 @@ impl NodeBuilder {
             config.first_epoch = epoch;
         }
         Ok(())
+    }
+
+    /// Returns whether the site is a cluster of its own.
+    fn is_alone(&self, site: &SiteName, sites: &[(SiteName, Address)]) -> bool {
+        let is_founder = self.founders.is_empty() || self.founders == [site.to_string()];
+        is_founder && sites.iter().all(|(name, _)| name == site)
     }
 
     pub(super) fn parse_sites(&self) -> Result<Vec<(SiteName, Address)>, StartError> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use meshlock_cluster::access::ClientName;
 use meshlock_cluster::founding::FoundingError;
-use meshlock_host::{EngineError, IntroduceError, ListenError, StoreError, door};
+use meshlock_host::{EngineError, ListenError, StoreError, door};
 
 /// Why a node could not be started.
 ///
@@ -212,8 +212,15 @@ impl StartError {
         StartError::Listen { address, why, source }
     }
 
-    pub(crate) fn of_join(error: &IntroduceError) -> Self {
-        StartError::Join { address: error.address.to_string(), why: error.to_string() }
+    /// Returns the error that nobody answers at the places to join, with what was tried.
+    pub(crate) fn of_join(tried: &[(String, String)]) -> Self {
+        let all: Vec<String> = tried.iter().map(|(place, why)| format!("{place}: {why}")).collect();
+        let address = tried.first().map(|(place, _)| place.clone()).unwrap_or_default();
+        let why = format!(
+            "no site of a cluster answers; tried {}. Start one of its sites, or correct where to look for them",
+            all.join("; ")
+        );
+        StartError::Join { address, why }
     }
 }
 

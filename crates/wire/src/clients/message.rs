@@ -25,6 +25,7 @@ use meshlock_protocol::numbered;
 use serde::{Deserialize, Serialize};
 
 use super::reason::{LossKind, RefusalKind};
+use crate::diagnosis::AskedSite;
 
 /// Maximum number of requests and questions that a connection may have open.
 pub const MAX_OPEN: usize = 4096;
@@ -95,6 +96,12 @@ pub enum ToNode {
     Access { tag: Tag },
     /// Compare-and-set: replaces the cluster's access document if its version is still `base`.
     SetAccess { tag: Tag, base: u64, document: Box<AccessDocument> },
+    /// Asks for what the site says of itself to whoever looks for what is wrong. In version 5.
+    Diagnose {
+        tag: Tag,
+        /// Whether it also asks every other site that it knows an address of, directly.
+        others: bool,
+    },
 }
 
 numbered! { ToNode {
@@ -117,6 +124,7 @@ numbered! { ToNode {
     16 => ChangeVoters { tag, change },
     20 => Access { tag },
     21 => SetAccess { tag, base, document },
+    26 => Diagnose { tag, others },
 } }
 
 /// A message from a node to a client.
@@ -243,6 +251,8 @@ pub enum ToClient {
     Access { tag: Tag, access: Box<AgreedAccess> },
     /// The cluster has the requested access document, as this version.
     AccessSet { tag: Tag, version: u64 },
+    /// What sites say of themselves: first the one that was asked, then those that it has asked. In version 5.
+    Diagnoses { tag: Tag, sites: Vec<AskedSite> },
 }
 
 numbered! { ToClient {
@@ -272,6 +282,7 @@ numbered! { ToClient {
     23 => VotersRefused { tag, why, busy },
     26 => Access { tag, access },
     27 => AccessSet { tag, version },
+    32 => Diagnoses { tag, sites },
 } }
 
 impl ToClient {
@@ -302,7 +313,8 @@ impl ToClient {
             | ToClient::VotersChanged(tag)
             | ToClient::VotersRefused { tag, .. }
             | ToClient::Access { tag, .. }
-            | ToClient::AccessSet { tag, .. } => Some(*tag),
+            | ToClient::AccessSet { tag, .. }
+            | ToClient::Diagnoses { tag, .. } => Some(*tag),
         }
     }
 }

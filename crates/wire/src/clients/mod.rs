@@ -11,4 +11,4 @@ pub use frame::{
 };
 pub use message::{Contact, HeldEntry, MAX_OPEN, Status, Tag, ToClient, ToNode};
 pub use reason::{LossKind, RefusalKind};
-pub use version::{HAS_ACCESS, HAS_VOTERS, REFUSAL_BY_V2, VERSIONS, common_version};
+pub use version::{HAS_ACCESS, HAS_DIAGNOSES, HAS_VOTERS, REFUSAL_BY_V2, VERSIONS, common_version};

@@ -21,6 +21,8 @@ const HAS_OUTAGES: u16 = 4;
 pub const HAS_VOTERS: u16 = 5;
 /// The first version in which the cluster's access document can be read and changed.
 pub const HAS_ACCESS: u16 = 5;
+/// The first version in which a node can be asked what it says of itself to whoever looks for what is wrong.
+pub const HAS_DIAGNOSES: u16 = 5;
 
 /// The beginning of a version 2 node's refusal of any other version; such a node is asked again in version 2.
 pub const REFUSAL_BY_V2: &str = "this node speaks version 2 to clients";

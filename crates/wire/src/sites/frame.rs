@@ -38,6 +38,11 @@ impl Versions {
         Versions { lowest: VERSIONS.0, highest: highest.clamp(VERSIONS.0, VERSIONS.1) }
     }
 
+    /// Returns the lowest and the highest of them.
+    pub fn range(self) -> (u16, u16) {
+        (self.lowest, self.highest)
+    }
+
     /// Returns the highest version that both speak.
     fn common(self, theirs: Versions) -> Option<u16> {
         let highest = self.highest.min(theirs.highest);

@@ -4,6 +4,8 @@ use meshlock_cluster::node::Packet;
 
 use super::frame::{Hello, Versions, greeting as written, put_packet, take_greeting, take_packets};
 use super::introduction::Introduction;
+use crate::diagnosis::{Diagnosis, sample};
+
 use super::packet::{VERSIONS, decode_packet, encode_packet};
 
 /// Checks that the same greeting is read however the bytes are split, or none.
@@ -45,6 +47,18 @@ pub(crate) fn introductions() -> Vec<Vec<u8>> {
         ("b".parse().expect("a name"), None),
     ];
     vec![Introduction { cluster: "c".parse().expect("a name"), sites }.frame()]
+}
+
+/// Checks that a site's report is read as it was written, or refused, and that what is read is bounded.
+pub(crate) fn diagnosis(bytes: &[u8]) {
+    if let Ok(Some(report)) = Diagnosis::take(bytes) {
+        assert!(report.is_bounded());
+        assert_eq!(Diagnosis::take(&report.frame()), Ok(Some(report)));
+    }
+}
+
+pub(crate) fn diagnoses() -> Vec<Vec<u8>> {
+    vec![sample().frame()]
 }
 
 /// Checks that the same packets are read however the bytes are split, and that they are encoded so that they can be

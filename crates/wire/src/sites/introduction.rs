@@ -1,5 +1,8 @@
 //! Introductions: what a site tells a newcomer that knows only its address: the name of the cluster, its initial sites
 //! and their addresses.
+//!
+//! A greeting whose sender names itself as the receiver asks for it. More can be asked in the same way ([`SiteQuestion`]): the answer
+//! follows the introduction. A program that does not know the question closes the connection after the introduction.
 
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::{ClusterName, SiteName};
@@ -7,6 +10,38 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum length that is read: a thousand sites with long names fit.
 const MAX_BYTES: usize = 1 << 19;
+
+/// What a site is asked by a greeting whose sender names itself as the receiver. Its number stands in the greeting where the number of the
+/// program's start is otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SiteQuestion {
+    /// Which cluster is this? Every program answers this one first.
+    Introduction,
+    /// Where are all the sites that you know? The answer is another introduction, with all of them.
+    Everyone,
+    /// How are you? The answer is a [report](crate::diagnosis::Diagnosis).
+    Diagnosis,
+}
+
+impl SiteQuestion {
+    /// Returns the number that stands in the greeting.
+    pub fn number(self) -> u64 {
+        match self {
+            SiteQuestion::Introduction => 0,
+            SiteQuestion::Everyone => 1,
+            SiteQuestion::Diagnosis => 2,
+        }
+    }
+
+    /// Returns the question with this number; whoever asks something else is introduced to the cluster.
+    pub fn of_number(number: u64) -> Self {
+        match number {
+            1 => SiteQuestion::Everyone,
+            2 => SiteQuestion::Diagnosis,
+            _ => SiteQuestion::Introduction,
+        }
+    }
+}
 
 /// What a site says about its cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,13 +66,19 @@ impl Introduction {
 
     /// Reads an introduction from the front of `bytes`, if it is complete.
     pub fn take(bytes: &[u8]) -> Result<Option<Self>, IntroductionError> {
+        Ok(Introduction::take_with_length(bytes)?.map(|(introduction, _)| introduction))
+    }
+
+    /// The same; also returns the number of bytes that it took.
+    pub fn take_with_length(bytes: &[u8]) -> Result<Option<(Self, usize)>, IntroductionError> {
         let Some(length) = bytes.first_chunk::<4>() else { return Ok(None) };
         let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
         if length > MAX_BYTES {
             return Err(IntroductionError);
         }
         let Some(body) = bytes.get(4..4 + length) else { return Ok(None) };
-        postcard::from_bytes(body).map(Some).map_err(|_| IntroductionError)
+        let introduction = postcard::from_bytes(body).map_err(|_| IntroductionError)?;
+        Ok(Some((introduction, 4 + length)))
     }
 }
 

@@ -11,7 +11,8 @@ use meshlock_wire::clients::{
 };
 
 use super::samples::{
-    access, cut_off, epoch, fence, queue, rules, rules_of_different_permits, site, site_locks, view,
+    access, asked_sites, cut_off, epoch, fence, queue, rules, rules_of_different_permits, site, site_locks,
+    view,
 };
 use super::{MESSAGE_ADVICE, Sample, compare, covers, label};
 
@@ -44,6 +45,7 @@ fn to_node() -> Vec<(String, ToNode)> {
         ("", ToNode::ChangeVoters { tag: 2, change: VoterRequest::Promote(site("b")) }),
         ("", ToNode::Access { tag: 2 }),
         ("", ToNode::SetAccess { tag: 2, base: 299, document: Box::new(access().document) }),
+        ("", ToNode::Diagnose { tag: 2, others: true }),
     ];
     let waits = [Wait::Forever, Wait::Within(Span::from_millis(30_000)), Wait::Try];
     let messages = messages.map(|(more, message)| (format!("{}{more}", label("ToNode", &message)), message));
@@ -183,6 +185,7 @@ fn to_client() -> Vec<(String, ToClient)> {
         ("", ToClient::VotersRefused { tag: 2, why: "no".to_owned(), busy: true }),
         ("", ToClient::Access { tag: 2, access: Box::new(access()) }),
         ("", ToClient::AccessSet { tag: 2, version: 300 }),
+        ("", ToClient::Diagnoses { tag: 2, sites: asked_sites() }),
     ];
     let messages =
         messages.map(|(more, message)| (format!("{}{more}", label("ToClient", &message)), message));

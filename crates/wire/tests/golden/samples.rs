@@ -13,6 +13,7 @@ use meshlock_cluster::table::{HolderReport, LockInUse, LockReport, Machinery, Wa
 use meshlock_cluster::time::{Drift, Span};
 use meshlock_cluster::view::View;
 use meshlock_protocol::{Epoch, Fence, FenceClock};
+use meshlock_wire::diagnosis::{AskedSite, CertificateEnd, Diagnosis, LeaseReport, PeerReport};
 
 pub(crate) fn site(name: &str) -> SiteName {
     name.parse().expect("a name")
@@ -28,6 +29,50 @@ pub(crate) fn fence() -> Fence {
 
 pub(crate) fn founding() -> Founding {
     Founding::new("prod".parse().expect("a name"), &[site("a"), site("b")])
+}
+
+pub(crate) fn diagnosis() -> Diagnosis {
+    let terms = Terms::default();
+    let peer = PeerReport {
+        site: site("b"),
+        address: Some("b:7400".parse().expect("an address")),
+        heard: Some(Span::from_millis(70)),
+        version: Some(4),
+        error: Some("refused".to_owned()),
+    };
+    Diagnosis {
+        site: site("a"),
+        incarnation: 7,
+        cluster: "prod".parse().expect("a name"),
+        program: "0.1.0".to_owned(),
+        site_versions: (1, 4),
+        client_versions: (2, 5),
+        founders: vec![site("a"), site("b")],
+        voters: vec![site("a"), site("b")],
+        replaced: 1,
+        epoch: 3,
+        members: vec![site("a")],
+        leader: Some(site("a")),
+        outage: Some("a has no lease".to_owned()),
+        leaving: false,
+        disk: Some("full".to_owned()),
+        lease: LeaseReport { terms, configured: terms, left: Some(Span::from_millis(9)), tightest: None },
+        wall_clock: 1_700_000_000_000_000,
+        certificates: vec![CertificateEnd { is_authority: true, at: 1_800_000_000 }],
+        peers: vec![peer],
+        configuration: vec![("access".to_owned(), 5)],
+    }
+}
+
+pub(crate) fn asked_sites() -> Vec<AskedSite> {
+    let asked = |name, answer| AskedSite {
+        site: site(name),
+        address: Some(format!("{name}:7400").parse().expect("an address")),
+        took: Span::from_millis(2),
+        ahead: -300,
+        answer,
+    };
+    vec![asked("a", Ok(Box::new(diagnosis()))), asked("b", Err("refused".to_owned()))]
 }
 
 pub(crate) fn cluster() -> ClusterId {

@@ -20,14 +20,15 @@ use meshlock_cluster::time::{Span, Time};
 use meshlock_protocol::algorithms::central;
 use meshlock_protocol::registry::AnyMessage;
 use meshlock_protocol::{Count, FenceClock};
+use meshlock_wire::diagnosis::Diagnosis;
 use meshlock_wire::sites::{
     Hello, Introduction, VERSIONS, Versions, as_read, decode_packet, encode_packet, greeting, put_packet,
     take_greeting, take_packets,
 };
 
 use super::samples::{
-    access, cluster, epoch, holder, member, rules, rules_of_different_permits, running, site, site_locks,
-    site_queue, view, view_of_different_permits, voters,
+    access, cluster, diagnosis, epoch, holder, member, rules, rules_of_different_permits, running, site,
+    site_locks, site_queue, view, view_of_different_permits, voters,
 };
 use super::{MESSAGE_ADVICE, Sample, compare, covers, label};
 
@@ -422,5 +423,6 @@ fn around() -> Vec<Sample> {
         greeting("greeting of version 1", 1),
         Sample::new("frame", frame, (vec![packet(Content::Ping)], Vec::new()), packets),
         Sample::new("introduction", introduction.frame(), Some(introduction), Introduction::take),
+        Sample::new("diagnosis", diagnosis().frame(), Some(diagnosis()), Diagnosis::take),
     ]
 }

@@ -111,9 +111,12 @@ async fn report_repeats(repeats: Repeats) {
 async fn until_ready(node: &Node) {
     let mut waiting = std::pin::pin!(node.ready());
     if timeout(COMPLAIN_AFTER, waiting.as_mut()).await.is_err() {
-        let sites = node.founding_sites();
+        let (sites, unreached) = (node.founding_sites(), node.unreached_sites());
+        let tried: Vec<String> =
+            unreached.into_iter().map(|(site, tried)| format!("{site} at {tried}")).collect();
         tracing::warn!(
             ?sites,
+            tried = tried.join("; "),
             "not yet a member of the cluster: more than half of the voters must be reachable"
         );
         waiting.await;
