@@ -165,7 +165,7 @@ impl Guard {
     /// the same [`slot`](Guard::slot)). Pass it to whatever the lock protects, which refuses a fence that is smaller than one it has seen.
     ///
     /// Fences rise for as long as the cluster exists. A node that keeps no durable state and is a cluster of its own (`Node::local`,
-    /// `NodeBuilder::in_memory`) begins again with every process.
+    /// `NodeBuilder::in_memory`) takes them from the clock, in steps of four minutes.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

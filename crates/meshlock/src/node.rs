@@ -79,7 +79,7 @@ impl Node {
     }
 
     /// Starts a site that is a cluster of its own: locks for the tasks and threads of this process. It keeps no durable state, so that
-    /// [fences](crate::Guard::fence) begin again with every process.
+    /// [fences](crate::Guard::fence) come from the clock, in steps of four minutes: compare them only within one process.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use meshlock_cluster::fence_floor::{self, FloorError, highest_fence};
-use meshlock_cluster::membership::recovery::Recovery;
+use meshlock_cluster::membership::recovery::ClusterRecovery;
 use meshlock_cluster::names::{ClusterName, Member, SiteName};
 use meshlock_host::StoppedSite;
 use meshlock_protocol::Epoch;
@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
 /// What will be done, and where.
 struct Plan {
     place: StoppedPlace,
-    recovery: Recovery,
+    recovery: ClusterRecovery,
 }
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
@@ -139,7 +139,7 @@ impl Plan {
 
     /// Writes what will be done, and what may be lost by it.
     fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Recovery { clusters: (old, new), voters, last, known: (index, term), .. } = &self.recovery;
+        let ClusterRecovery { clusters: (old, new), voters, last, known: (index, term), .. } = &self.recovery;
         let site = &self.place.site;
         writeln!(
             out,
@@ -209,7 +209,8 @@ impl Plan {
     }
 
     fn document(&self, kept: Option<&PathBuf>) -> Value {
-        let Recovery { clusters: (old, new), voters, last, known: (index, term), first, .. } = &self.recovery;
+        let ClusterRecovery { clusters: (old, new), voters, last, known: (index, term), first, .. } =
+            &self.recovery;
         let member =
             |member: &Member| json!({ "site": member.site, "incarnation": member.incarnation.number() });
         json!({

@@ -55,7 +55,7 @@ pub enum RecoveryError {
 
 /// How a site becomes the first of a new cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovery {
+pub struct ClusterRecovery {
     /// What an empty disk is given.
     pub writes: Vec<DiskWrite>,
     /// The old cluster's name, and the new one's.
@@ -77,7 +77,7 @@ impl Disk {
         site: &SiteName,
         name: Option<ClusterName>,
         least: Epoch,
-    ) -> Result<Recovery, RecoveryError> {
+    ) -> Result<ClusterRecovery, RecoveryError> {
         let old = self.founding.as_ref().ok_or(RecoveryError::NeverStarted)?;
         let founded = Voters::founding(&old.voters);
         let last_state = self.last_state(&founded);
@@ -111,7 +111,7 @@ impl Disk {
             DiskWrite::Ballot(Ballot { term, vote: raft::INVALID_ID, commit: index }),
         ];
         let known = (last_state.index, last_state.term);
-        Ok(Recovery { writes, clusters: (old_name, name), voters, last, known, first })
+        Ok(ClusterRecovery { writes, clusters: (old_name, name), voters, last, known, first })
     }
 }
 

@@ -125,6 +125,22 @@ fn nobody_whom_a_proposed_view_leaves_out_is_granted_anything() {
     assert_eq!(leader.next(&view, 1900), None, "one proposal at a time");
 }
 
+/// Its own first view has a higher epoch, and is void: a leader that waited for it would never propose anything again.
+#[test]
+fn a_first_view_of_another_leader_makes_the_proposed_one_void_whatever_their_epochs_are() {
+    let (a, b) = (member("a", 1), member("b", 1));
+    let grants = LeaseGrants::new(TERMS, &[], at(0), None);
+    let mut leader = Leadership::new("a".parse().unwrap(), Term(7), grants);
+    leader.join(a.clone(), Vec::new(), at(0));
+    let own = leader.next_view(&View::default(), &RulesText::default(), at(20), TIMING).unwrap();
+    leader.pending = Some(View { epoch: Epoch::new(9).unwrap(), ..own });
+    let others = view(&[&b]);
+    leader.on_agreed(&others, at(30));
+    assert_eq!(leader.pending, None);
+    leader.join(a.clone(), vec![b.clone(), a.clone()], at(30));
+    assert_eq!(leader.next(&others, 50), Some(vec![a, b]));
+}
+
 #[test]
 fn of_two_that_cannot_reach_each_other_one_gets_no_lease_and_rather_not_the_leader() {
     let (mut leader, view, [a, b, c, d]) = leading();
