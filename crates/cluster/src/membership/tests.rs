@@ -51,7 +51,9 @@ impl Council {
                     self.wire.push_back((at, to, message));
                 }
                 MembershipOutput::Persist { token, writes } => self.unwritten[at].push_back((token, writes)),
-                MembershipOutput::Agreed(_) | MembershipOutput::VotersChanged(_) => {}
+                MembershipOutput::Agreed(_)
+                | MembershipOutput::VotersChanged(_)
+                | MembershipOutput::AccessAgreed(_) => {}
                 MembershipOutput::Confirmed(round) => self.confirmed.push((at, round)),
             }
         }

@@ -304,7 +304,7 @@ fn a_view_whose_rules_cannot_be_followed_stays_closed_and_is_reported() {
         let view =
             View { epoch: Epoch::new(1).unwrap(), members: vec![me.clone()], rules, ..View::default() };
         let mut disk = Disk::default();
-        disk.apply(&DiskWrite::Install(Saved { index: 5, term: 1, view, voters: None }));
+        disk.apply(&DiskWrite::Install(Saved { index: 5, term: 1, view, voters: None, access: None }));
         disk.apply(&DiskWrite::Ballot(Ballot { term: 1, vote: 0, commit: 5 }));
         let mut lone = Lone::start(&["a"], disk);
         lone.acquire(1, "jobs");

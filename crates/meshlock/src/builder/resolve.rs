@@ -90,10 +90,9 @@ impl NodeBuilder {
             let why = "a voter that restarts is away for a while: give at least twice the length of a lease";
             return Err(StartError::setting("replace_voter_after", why));
         }
-        let voting = self.voters.voting(self.replace_voter_after);
-        (config.voting, config.join_token) = (voting, self.join_token.clone());
-        self.limits.check()?;
-        self.audit.check()?;
+        config.voting = self.voters.voting(self.replace_voter_after);
+        config.join_token.clone_from(&self.join_token);
+        self.limits.check().and_then(|()| self.audit.check())?;
         let session_ttl = self.session_ttl.map_or(SESSION_TTL, span);
         if session_ttl < MIN_SESSION_TTL.max(config.terms.margin.times(2)) {
             let why = "a client needs time to end its command: give 1s or more, and at least twice the margin of a lease";

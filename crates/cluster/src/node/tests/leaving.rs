@@ -97,7 +97,7 @@ fn a_site_that_does_not_know_the_rules_drops_out_and_comes_back_when_it_does() {
     let (epoch, members) = (Epoch::new(1).unwrap(), vec![me]);
     let view = View { epoch, members, rules: rules("of-the-future"), ..View::default() };
     let mut disk = Disk::default();
-    disk.apply(&DiskWrite::Install(Saved { index: 5, term: 1, view, voters: None }));
+    disk.apply(&DiskWrite::Install(Saved { index: 5, term: 1, view, voters: None, access: None }));
     disk.apply(&DiskWrite::Ballot(Ballot { term: 1, vote: 0, commit: 5 }));
     let mut lone = Lone::start(&["a"], disk);
     lone.pass(Span::from_millis(20_000));

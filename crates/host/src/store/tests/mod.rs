@@ -36,7 +36,13 @@ fn entry(index: u64, bytes: usize) -> LogEntry {
 }
 
 fn saved(index: u64) -> Saved {
-    Saved { index, term: index / 3 + 1, view: View { rules_version: index, ..View::default() }, voters: None }
+    Saved {
+        index,
+        term: index / 3 + 1,
+        view: View { rules_version: index, ..View::default() },
+        voters: None,
+        access: None,
+    }
 }
 
 fn ballot(term: u64, commit: u64) -> DiskWrite {

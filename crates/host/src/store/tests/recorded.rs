@@ -70,14 +70,16 @@ fn the_file_of_a_site_of_yesterday_is_read_as_it_was_meant_and_written_on() {
             DiskWrite::Founding(Founding::new("meshlock".parse().unwrap(), &[site("a"), site("b")])),
             DiskWrite::Registrations(Registrations { disk: A, may_vote: true, others }),
             DiskWrite::Incarnation(A),
-            DiskWrite::Install(Saved { index: 34, term: 2, view: view(34), voters: None }),
+            DiskWrite::Install(Saved { index: 34, term: 2, view: view(34), voters: None, access: None }),
             DiskWrite::Append((35..=77).map(entry).collect()),
             DiskWrite::Ballot(Ballot { term: 2, vote: 1, commit: 76 }),
         ],
     );
     assert_eq!(disk, meant, "{ADVICE}");
-    let batch =
-        [ballot(3, 77), DiskWrite::Compact(Saved { index: 76, term: 2, view: view(76), voters: None })];
+    let batch = [
+        ballot(3, 77),
+        DiskWrite::Compact(Saved { index: 76, term: 2, view: view(76), voters: None, access: None }),
+    ];
     store.write(&batch).unwrap();
     drop(store);
     apply(&mut meant, &batch);
