@@ -40,6 +40,8 @@ fn change(cluster: &mut Cluster, at: usize, change: VoterRequest) -> Option<Vote
         | ClientAnswer::Broken { .. }
         | ClientAnswer::RulesSet { .. }
         | ClientAnswer::RulesRefused { .. }
+        | ClientAnswer::AccessSet { .. }
+        | ClientAnswer::AccessRefused { .. }
         | ClientAnswer::Unavailable { .. }
         | ClientAnswer::Locks { .. }
         | ClientAnswer::Leaves { .. }
