@@ -70,6 +70,7 @@ impl World {
 
     /// Starts the process of a site again that was removed, if it knows of that: otherwise it would take part, and its clients would
     /// not be served in the calm.
+    #[expect(clippy::unnecessary_wraps, reason = "the handler of events passes it on as it is")]
     pub(super) fn restart_removed(&mut self, machine: usize) -> CheckResult {
         let name = &self.names[machine];
         let bars = |host: &super::machine::SiteMachine| {

@@ -26,6 +26,7 @@ const fn keeps_torn_batch() -> bool {
 }
 
 /// A site's machine: the process of its node, its disk, its clock.
+#[expect(clippy::struct_excessive_bools, reason = "each says something else about the machine")]
 pub(super) struct SiteMachine {
     pub(super) node: Option<Node>,
     /// The number of the process.

@@ -3,6 +3,7 @@
 use super::client::Asked;
 use super::coverage::Occurrence;
 use super::event::Event;
+use super::properties::admission::AdmissionCheck;
 use super::properties::exclusion::ObservedGrant;
 use super::properties::{CheckResult, broken, sound};
 use super::world::World;
@@ -37,7 +38,7 @@ impl World {
                 self.coverage.record(Occurrence::ViewProposed);
                 let node = self.machines[machine].node.as_ref().expect("it proposes");
                 let last = node.view().clone();
-                self.admission.on_proposed(machine, node, &view, self.now)?;
+                AdmissionCheck::on_proposed(machine, node, &view, self.now)?;
                 self.leases.on_proposed(machine, &last, &view, self.now)?;
             }
             Note::Leads(term) => {

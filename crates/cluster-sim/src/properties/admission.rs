@@ -37,7 +37,7 @@ impl AdmissionCheck {
     }
 
     /// Checks that whoever is new in a view is admitted, by the document that the leader knows.
-    pub(crate) fn on_proposed(&self, machine: usize, node: &Node, view: &View, now: Moment) -> CheckResult {
+    pub(crate) fn on_proposed(machine: usize, node: &Node, view: &View, now: Moment) -> CheckResult {
         let document = &node.access().document;
         let newcomers = view.members.iter().filter(|member| !node.view().contains(member));
         for member in newcomers {

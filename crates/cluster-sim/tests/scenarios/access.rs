@@ -136,6 +136,9 @@ fn a_removed_site_comes_back_when_it_is_added_again() {
     assert_eq!(change(&mut cluster, 0, |document| document.admit(site(2), None)), Ok(2));
     cluster.pass(Span::from_millis(20 * SECOND));
     assert_eq!(members(&cluster, 0), ["s0", "s1", "s2"]);
+    let request = cluster.acquire(2, &"jobs".parse().expect("a name"));
+    cluster.pass(Span::from_millis(2 * SECOND));
+    assert!(cluster.is_granted(request), "it serves clients again");
 }
 
 /// Closes the cluster, lets the fourth site, which may join with a token only, start without a disk, and tells everyone the time.

@@ -383,10 +383,6 @@ mod tests {
         name.parse().unwrap()
     }
 
-    fn token(text: &str) -> Option<JoinToken> {
-        Some(JoinToken { sha256: TokenHash::of(text), expires: 100 })
-    }
-
     #[test]
     fn removed_and_revoked_sites_stay_outside_whoever_else_may_join() {
         let mut document = AccessDocument::default();
@@ -414,7 +410,7 @@ mod tests {
     #[test]
     fn a_token_is_needed_until_it_is_used_and_ends_by_the_calendar() {
         let mut document = AccessDocument::default();
-        document.admit(site("d"), token("right"));
+        document.admit(site("d"), Some(JoinToken { sha256: TokenHash::of("right"), expires: 100 }));
         let join = |shown, now| document.may_join(&site("d"), shown, now);
         assert_eq!(join(None, Some(1)), Err(JoinRefusal::TokenMissing));
         assert_eq!(join(Some("wrong"), Some(1)), Err(JoinRefusal::TokenWrong));

@@ -82,7 +82,9 @@ impl Node {
         self.check_registration(out);
         self.retire_if_dropped(out);
         let agreed = self.membership.as_ref().and_then(|membership| membership.access().cloned());
-        agreed.into_iter().for_each(|agreed| self.learn_access(agreed, out));
+        if let Some(agreed) = agreed {
+            self.learn_access(agreed, out);
+        }
     }
 
     /// Notes what the program of another site knows.

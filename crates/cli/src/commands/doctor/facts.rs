@@ -97,9 +97,12 @@ impl SiteFacts {
     }
 }
 
-/// Returns the sites that vote, by a status: it names the sites that the cluster was founded with, and its first ones vote unless voters
-/// have changed since.
+/// Returns the sites that vote, by a status. That of an older node names only the sites that the cluster was founded with, of which the
+/// first ones vote.
 fn voters_of(status: &Status) -> Vec<SiteName> {
+    if let Some(voters) = &status.voters {
+        return voters.voters.iter().map(|voter| voter.site.clone()).collect();
+    }
     status.sites.iter().take(MAX_VOTERS).cloned().collect()
 }
 
