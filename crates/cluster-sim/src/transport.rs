@@ -32,7 +32,7 @@ impl World {
             // A host does not send what the other side cannot read.
             return Ok(());
         }
-        let packet = if self.speaks(from) < VERSIONS.1 { without_annotation(packet) } else { packet };
+        let packet = if self.speaks(from) < CHANGES_VOTERS { without_annotation(packet) } else { packet };
         let packet = sound::travel(packet, version, self.now)?;
         self.put_on_the_wire((from, to), packet);
         Ok(())

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use meshlock_cluster::report::Age;
 use meshlock_cluster::time::{Span, Time};
+use meshlock_system::now;
 
 use super::store::StoreError;
 
@@ -26,7 +27,8 @@ struct Writes {
     under_way: Option<(Time, Time)>,
     /// The last write, if it was slow: how long it took, how long it may take, and when it ended.
     slow: Option<(Span, Span, Time)>,
-    slow_writes: u64,
+    /// Number of slow ones.
+    slow_count: u64,
 }
 
 impl DiskHealth {
@@ -34,19 +36,31 @@ impl DiskHealth {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes a write, which is slow if it takes longer than `limit`, and notes how it went.
+    pub(super) fn watch(
+        &self,
+        limit: Span,
+        write: impl FnOnce() -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.on_write(limit, now());
+        let written = write();
+        self.on_written(written.as_ref().err(), now());
+        written
+    }
+
     /// Notes that a write begins, which is slow if it takes longer than `limit`.
-    pub(super) fn on_write(&self, limit: Span, now: Time) {
+    fn on_write(&self, limit: Span, now: Time) {
         self.writes().under_way = Some((now, now + limit));
     }
 
     /// Notes that it has ended, and how.
-    pub(super) fn on_written(&self, failure: Option<&StoreError>, now: Time) {
+    fn on_written(&self, failure: Option<&StoreError>, now: Time) {
         let mut writes = self.writes();
         writes.failure = failure.map(ToString::to_string);
         let Some((begun, limit)) = writes.under_way.take() else { return };
         let is_slow = now > limit;
         writes.slow = is_slow.then(|| (now.since(begun), limit.since(begun), now));
-        writes.slow_writes += u64::from(is_slow);
+        writes.slow_count += u64::from(is_slow);
     }
 
     /// Returns what is wrong, and what to do about it.
@@ -74,7 +88,7 @@ impl DiskHealth {
 
     /// Returns the number of writes that were slow.
     pub(super) fn slow_writes(&self) -> u64 {
-        self.writes().slow_writes
+        self.writes().slow_count
     }
 }
 

@@ -159,18 +159,11 @@ impl Engine {
         let NodeSetup { mut config, listen, addresses, seeds, trust, speaks, data, busy_poll } = setup;
         config.start_stamp = config.start_stamp.max(stamp());
         let site = config.site.clone();
-        if trust.is_plain() && listen.is_some() {
-            tracing::warn!(
-                "connections between sites are not protected: anyone who reaches the port can pass for any site"
-            );
-        }
-        if data.is_none() && config.sites.len() > 1 {
-            tracing::warn!(
-                %site,
-                "this site keeps nothing on a disk: once it is restarted it never votes again, so that restarting the sites one after \
-                 the other costs the cluster its voters; give it a data directory"
-            );
-        }
+        log::warn_of_setup(
+            &site,
+            trust.is_plain() && listen.is_some(),
+            data.is_none() && config.sites.len() > 1,
+        );
         let slow_write = config.tick.times(config.pace.election as u64);
         let about = About::new(config.terms, speaks);
         let checked = config.check()?;
@@ -220,13 +213,8 @@ impl Engine {
             let host = shared.clone();
             let done = move |token| host.step(|_| Input::Persisted(token));
             let watched = shared.clone();
-            let write = move |writes: &[DiskWrite]| {
-                let health = &watched.published.disk;
-                health.on_write(slow_write, now());
-                let written = store.write(writes);
-                health.on_written(written.as_ref().err(), now());
-                written
-            };
+            let write =
+                move |writes: &[DiskWrite]| watched.published.disk.watch(slow_write, || store.write(writes));
             let (sink, thread) = disk::start(format!("disk {site}"), write, done, stopped)?;
             shared.lock().disk = sink;
             threads.push(thread);

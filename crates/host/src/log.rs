@@ -125,6 +125,22 @@ fn warn_if_ahead(epoch: Epoch, now: SystemTime) {
     }
 }
 
+/// Warns of what a site should not lack: protected connections to the others, and a disk.
+pub(super) fn warn_of_setup(site: &SiteName, is_unprotected: bool, has_no_disk: bool) {
+    if is_unprotected {
+        tracing::warn!(
+            "connections between sites are not protected: anyone who reaches the port can pass for any site"
+        );
+    }
+    if has_no_disk {
+        tracing::warn!(
+            %site,
+            "this site keeps nothing on a disk: once it is restarted it never votes again, so that restarting the sites one after \
+             the other costs the cluster its voters; give it a data directory"
+        );
+    }
+}
+
 /// Writes a note to the log.
 pub(super) fn note(note: &Note) {
     match note {
@@ -178,9 +194,6 @@ pub(super) fn note(note: &Note) {
         Note::TooOld(member) => {
             tracing::warn!(%member, "this incarnation is too old to join, so the site starts a later one; check whether its disk was lost or its clock set back");
         }
-        Note::EpochsExhausted => {
-            tracing::error!("the cluster has used up all view numbers: found a new cluster");
-        }
         Note::Misbehaved { site, why } => {
             tracing::warn!(%site, why, "a peer sent something that no correct site sends; compare its version and look at its log");
         }
@@ -196,6 +209,7 @@ pub(super) fn note(note: &Note) {
         | Note::NameUsedTwice { .. }
         | Note::NameTaken { .. }
         | Note::NoFenceFloor { .. }
+        | Note::EpochsExhausted
         | Note::DiskIsOld { .. } => trouble(note),
         Note::Granted(_) | Note::GaveUp(_) | Note::Proposed(_) => tracing::debug!(?note),
     }
@@ -205,6 +219,9 @@ pub(super) fn note(note: &Note) {
 #[expect(clippy::wildcard_enum_match_arm, reason = "`note` writes all others")]
 fn trouble(note: &Note) {
     match note {
+        Note::EpochsExhausted => {
+            tracing::error!("the cluster has used up all view numbers: found a new cluster");
+        }
         Note::LeadershipLost(term) => {
             tracing::warn!(
                 term = term.0,

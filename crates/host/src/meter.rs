@@ -92,6 +92,7 @@ impl HostMeter {
 
 /// A snapshot of a node's state and of its counters since it started.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each of them is a metric")]
 pub struct Readings {
     /// Counters of its locks.
     pub tally: TableTally,

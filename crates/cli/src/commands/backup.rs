@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::Args;
+use meshlock_cluster::access::AccessDocument;
 use meshlock_cluster::address::Address;
 use meshlock_cluster::fence_floor::highest_fence;
 use meshlock_cluster::membership::MAX_VOTERS;
@@ -16,6 +17,7 @@ use meshlock_wire::clients::Status;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::access::document;
 use super::rules_document::RuleDocument;
 use super::target::{self, Target};
 use crate::output::{self, CommandOutcome, UsageError, read_text};
@@ -59,9 +61,9 @@ pub(crate) struct Backup {
     terms: TermsDocument,
     pub(crate) rules_version: u64,
     pub(crate) rules: Vec<RuleDocument>,
-    /// Access rules that the cluster keeps. This program knows none.
+    /// The access document, if the cluster has one. Of tokens it has only hashes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) access: Option<Value>,
+    pub(crate) access: Option<AccessDocument>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +86,7 @@ struct TermsDocument {
 mod as_text {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
     pub(super) fn serialize<S: Serializer>(number: &u64, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(number)
     }
@@ -94,7 +97,7 @@ mod as_text {
 }
 
 impl Backup {
-    fn of(status: &Status) -> Self {
+    fn of(status: &Status, access: Option<AccessDocument>) -> Self {
         let view = &status.view;
         let member =
             |site: &SiteName| MemberDocument { site: site.clone(), address: view.address(site).cloned() };
@@ -103,7 +106,11 @@ impl Backup {
             time: end_date::shown(SystemTime::now()),
             cluster: status.cluster.clone(),
             sites: status.sites.clone(),
-            voters: status.sites.iter().take(MAX_VOTERS).cloned().collect(),
+            voters: match &status.voters {
+                Some(voters) => voters.voters.iter().map(|voter| voter.site.clone()).collect(),
+                // An older node: the voters cannot have changed.
+                None => status.sites.iter().take(MAX_VOTERS).cloned().collect(),
+            },
             members: view.members.iter().map(|of| member(&of.site)).collect(),
             epoch: view.epoch.number(),
             fence_floor: highest_fence(view.epoch),
@@ -115,7 +122,7 @@ impl Backup {
             },
             rules_version: view.rules_version,
             rules: RuleDocument::all(&view.rules),
-            access: None,
+            access,
         }
     }
 
@@ -150,7 +157,8 @@ impl Backup {
 }
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
-    let status = target::status(&mut arguments.target.connect("backup")?)?;
+    let mut remote = arguments.target.connect("backup")?;
+    let status = target::status(&mut remote)?;
     if status.view.epoch == Epoch::default() {
         let why = format!(
             "{} knows no view yet: it has not been a member of the cluster; ask another site",
@@ -158,7 +166,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         );
         return Err(UsageError::new(why).into());
     }
-    let backup = Backup::of(&status);
+    let access = if document::knows(&remote) { Some(document::read(&mut remote)?) } else { None };
+    let access = access.filter(|access| access.version > 0).map(|access| access.document);
+    let backup = Backup::of(&status, access);
     let mut text = serde_json::to_string_pretty(&backup)?;
     text.push('\n');
     write_durably(&arguments.file, text.as_bytes()).map_err(|error| {

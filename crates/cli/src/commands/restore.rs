@@ -1,10 +1,12 @@
-//! `meshlock restore`: gives a running cluster the rules of a backup.
+//! `meshlock restore`: gives a running cluster the rules of a backup, and who may do what.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::Args;
+use meshlock_cluster::access::AccessDocument;
 
+use super::access::document;
 use super::backup::Backup;
 use super::target::{self, Target};
 use super::{rules, rules_document};
@@ -13,8 +15,9 @@ use crate::output::{self, CommandOutcome, UsageError};
 /// Arguments of `meshlock restore`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-All rules of the cluster are replaced by those of the backup; locks stay held meanwhile. Sites, voters and the terms of leases are not
-changed: they belong to the founding of a cluster. If fences of the cluster are below those of the backup, the command refuses: found
+All rules of the cluster are replaced by those of the backup; locks stay held meanwhile. If the backup has an access document, its
+access rules, tokens, revocations and limits replace those of the cluster. Which sites may join, who votes and the terms of leases are
+not changed: they belong to the cluster's own sites. If fences of the cluster are below those of the backup, the command refuses: found
 the cluster with `meshlock node --fence-floor-from FILE` instead.")]
 pub(crate) struct Arguments {
     /// The file that `meshlock backup` wrote
@@ -30,10 +33,6 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     let Arguments { file, yes, target } = arguments;
     let wrong = |why: String| UsageError::new(format!("{}: {why}", file.display()));
     let backup = Backup::read(file)?;
-    if backup.access.is_some() {
-        let why = "it has access rules that the cluster kept, and this meshlock does not know them: use a newer one";
-        return Err(wrong(why.to_owned()).into());
-    }
     let wanted = rules_document::rules(backup.rules).map_err(wrong)?;
     let mut remote = target.connect("restore")?;
     let status = target::status(&mut remote)?;
@@ -50,7 +49,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         );
         return Err(wrong(why).into());
     }
-    if status.view.rules == wanted {
+    let current = if document::knows(&remote) { Some(document::read(&mut remote)?.document) } else { None };
+    let access = backup
+        .access
+        .filter(|wanted| current.as_ref().is_none_or(|current| !is_same_access(wanted, current)));
+    if status.view.rules == wanted && access.is_none() {
         return rules::show(target, &wanted, epoch.number(), out);
     }
     if !yes {
@@ -60,7 +63,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
             );
         }
         let question = format!(
-            "Replace all rules of the cluster {} by version {} of the rules of {}, of {}?",
+            "Replace all rules{} of the cluster {} by version {} of the rules of {}, of {}?",
+            if access.is_some() { ", and who may do what in it," } else { "" },
             status.cluster,
             backup.rules_version,
             backup.cluster,
@@ -71,5 +75,20 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
             return Ok(CommandOutcome::Refuted);
         }
     }
+    if let Some(access) = access {
+        document::change(&mut remote, |document, _| {
+            document.rules.clone_from(&access.rules);
+            document.tokens.clone_from(&access.tokens);
+            document.revoked.clone_from(&access.revoked);
+            document.limits = access.limits;
+            Ok(())
+        })?;
+    }
     rules::change(target, &mut remote, wanted, out)
+}
+
+/// Returns whether both documents say the same of clients.
+fn is_same_access(one: &AccessDocument, other: &AccessDocument) -> bool {
+    (&one.rules, &one.tokens, &one.revoked, one.limits)
+        == (&other.rules, &other.tokens, &other.revoked, other.limits)
 }

@@ -142,7 +142,9 @@ fn a_site_that_survives_a_majority_is_recovered_by_the_commands_of_the_document(
     assert_eq!(steps.len(), 5, "{steps:?}");
     let ground = Ground::new(3, SHORT);
     ground.run("", "start a; start b; start c");
-    ["a", "b", "c"].iter().for_each(|site| ground.until_ready(site));
+    for site in ["a", "b", "c"] {
+        ground.until_ready(site);
+    }
     let socket = ground.files.path("a.sock");
     says(ground.files.home(), &["rules", "set", "pool/*", "raymond", "--socket", &socket]);
     let before = ground.fence("a", "jobs").max(ground.fence("c", "jobs"));
@@ -203,7 +205,9 @@ fn a_cluster_whose_disks_are_all_gone_is_founded_again_with_higher_fences_by_the
     assert_eq!((keep.len(), steps.len()), (1, 2));
     let ground = Ground::new(3, SHORT);
     ground.run("", "start a; start b; start c");
-    ["a", "b", "c"].iter().for_each(|site| ground.until_ready(site));
+    for site in ["a", "b", "c"] {
+        ground.until_ready(site);
+    }
     let (home, socket) = (ground.files.home(), ground.files.path("a.sock"));
     says(home, &["rules", "set", "pool/*", "raymond", "--socket", &socket]);
     let rules = json(home, &["rules", "show", "--socket", &socket])["rules"].clone();
@@ -211,12 +215,16 @@ fn a_cluster_whose_disks_are_all_gone_is_founded_again_with_higher_fences_by_the
     let backup = ground.files.path("cluster.json");
     assert_eq!(fs::metadata(&backup).unwrap().permissions().mode() & 0o777, 0o600);
     let before = ground.fence("a", "jobs");
-    ["a", "b", "c"].iter().for_each(|site| ground.kill(site));
+    for site in ["a", "b", "c"] {
+        ground.kill(site);
+    }
     for site in ["a", "b", "c"] {
         fs::remove_file(ground.files.path(&format!("{site}.out"))).unwrap();
     }
     ground.run("SITES='a b c'", &steps[0]);
-    ["a", "b", "c"].iter().for_each(|site| ground.until_ready(site));
+    for site in ["a", "b", "c"] {
+        ground.until_ready(site);
+    }
     // The clock alone gives the same period of four minutes as for the lost cluster, or the next one: the backup makes the difference.
     let after = ground.fence("a", "jobs");
     assert!(after > before, "{after} > {before}");
@@ -294,9 +302,9 @@ fn after_a_power_failure_of_all_sites_at_once_they_serve_again_and_fences_rise()
     for site in &sites {
         site.signal(Signal::KILL);
     }
-    sites.iter_mut().for_each(|site| {
+    for site in &mut sites {
         site.end();
-    });
+    }
     let again: Vec<Process> = ["a", "b", "c"].iter().map(|site| files.start(site)).collect();
     for (site, process) in ["a", "b", "c"].iter().zip(&again) {
         process.until_line(&format!("{site} is ready"));

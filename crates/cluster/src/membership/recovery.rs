@@ -169,7 +169,9 @@ mod tests {
 
     fn applied(writes: &[DiskWrite]) -> Disk {
         let mut disk = Disk::default();
-        writes.iter().for_each(|write| disk.apply(write));
+        for write in writes {
+            disk.apply(write);
+        }
         disk
     }
 

@@ -12,6 +12,7 @@ pub struct WriteToken(pub u64);
 
 /// What the program of another site knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each of them is a thing that a program knows or does not")]
 pub struct Abilities {
     /// Packets that are carried by a third site.
     pub carries: bool,
