@@ -53,8 +53,8 @@ fn run_checks(root: &Path) -> anyhow::Result<()> {
         cargo(root, "test --workspace --all-features --doc --locked", &[])?;
     } else {
         // With the examples of documents; not with `--all-targets`, which builds other examples as tests, so that no test can run them.
-        let skips: String = LEFT_TO_SOAK.iter().map(|test| format!(" --skip {test}")).collect();
-        let run = format!("test --workspace --all-features --locked --{skips}");
+        let skips = LEFT_TO_SOAK.iter().map(|test| format!("--skip {test}")).collect::<Vec<_>>().join(" ");
+        let run = format!("test --workspace --all-features --locked -- {skips}");
         cargo_test(root, &run, &[], LEFT_TO_SOAK)?;
     }
     cargo(root, "doc --workspace --all-features --no-deps --locked", &[("RUSTDOCFLAGS", "-D warnings")])?;
