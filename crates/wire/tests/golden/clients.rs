@@ -78,16 +78,16 @@ fn status() -> Status {
 
 const PRESENCES: [VoterPresence; 3] = [VoterPresence::Up, VoterPresence::Away, VoterPresence::WithoutDisk];
 
-fn voters(presence: VoterPresence) -> Box<VotersReport> {
+fn voters(presence: VoterPresence) -> VotersReport {
     let voter = |name: &str, id| VoterState { site: site(name), id, presence };
-    Box::new(VotersReport {
+    VotersReport {
         voters: vec![voter("a", 1), voter("c", 300)],
         outgoing: vec![voter("b", 2)],
         learners: vec![site("d")],
         replaced: Some(site("b")),
         resting: vec![site("e")],
         automatic: true,
-    })
+    }
 }
 
 const LOSSES: [LossKind; 6] = [
@@ -155,7 +155,7 @@ fn to_client() -> Vec<(String, ToClient)> {
         tag: 2,
         status: Box::new(status()),
         disk: Some("full".to_owned()),
-        voters: voters(presence),
+        voters: Box::new(voters(presence)),
     };
     let messages = [
         ("", welcome(None)),
