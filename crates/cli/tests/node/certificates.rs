@@ -185,11 +185,8 @@ fn a_revoked_client_loses_its_connection_and_both_ends_say_why() {
         told.contains("the lock is lost (the certificate of the client 'bad' is not accepted any more"),
         "{told}"
     );
-    assert!(
-        site.log().contains("the list `revoked` of this site or of the cluster has the entry 'client/bad'"),
-        "{}",
-        site.log()
-    );
+    let why = "the list `revoked` of this site or of the cluster has the entry 'client/bad'";
+    eventually("the site says why", || site.log().contains(why));
     eventually("others can have its lock", || running.fences("theirs").is_empty());
     assert_eq!(running.fences("mine"), [good_fence]);
     let (code, error) = running.try_run(&bad);
