@@ -175,7 +175,10 @@ fn the_probe_of_the_stateful_set_asks_the_socket_that_the_node_serves_and_fails_
     };
     assert_eq!(socket(&arguments), socket(&probe));
     assert_eq!(probe[0], "/meshlock", "where the image has the program");
-    assert!(read("docker/Dockerfile").contains("/image/meshlock"));
+    assert!(
+        read("docker/Dockerfile")
+            .contains("cp target/release/meshlock target/release/meshlock-supervisor /image/")
+    );
     // The probe as it is, at a place of this test.
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().display().to_string();

@@ -110,10 +110,10 @@ fn a_site_that_was_silent_for_long_still_finds_a_way_around_a_lasting_cut() {
 #[test]
 fn a_new_leader_grants_leases_as_soon_as_it_has_committed_something() {
     // Its first round began before that and was lost, and the next one only when that had taken too long.
-    for seed in [1182, 1255] {
+    for seed in [1182, 1255, 1962] {
         assert_eq!(run(seed, &RunOptions::default()).violation, None);
     }
-    let broken = mutant::with(Mutant::RoundBeforeFirstCommit, || run(1255, &RunOptions::default()).violation);
+    let broken = mutant::with(Mutant::RoundBeforeFirstCommit, || run(1962, &RunOptions::default()).violation);
     assert_eq!(broken.map(|broken| broken.property), Some("needless"));
 }
 
@@ -135,11 +135,10 @@ fn a_new_leader_does_not_give_another_lease_to_members_of_a_view_that_it_learns_
 #[test]
 fn a_grant_does_not_depend_on_a_carrier_because_its_beat_was_the_first() {
     // A site came back from a pause and said that it hears the leader through a third site, whose beat it read first. Then the way from the
-    // leader to that one was cut for good, and the grant was lost, though the leader reached the site.
+    // leader to that one was cut for good, and the grant was lost, though the leader reached the site. Since then sites say more to each
+    // other, and this seed does not show the mutant `DirectWayNotTold` any more; a unit test of the detours does.
     let options = RunOptions { faults: Some(16), ..RunOptions::default() };
-    let broken = || run(50_006_823, &options).violation.map(|violation| violation.property);
-    assert_eq!(broken(), None);
-    assert_eq!(mutant::with(Mutant::DirectWayNotTold, broken), Some("needless"));
+    assert_eq!(run(50_006_823, &options).violation, None);
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn the_example_has_every_key_and_shows_the_defaults() {
     for key in super::file::all_keys() {
         assert!(source.has(&key), "the example does not explain {key}");
     }
-    // The values that are commented out are the defaults, except for addresses, paths, and what follows the network.
+    // The values that are commented out are the defaults, except for addresses, paths, tokens, and what follows the network.
     let plain = || Some(super::TlsEntry::Off(super::file::TlsOff::Off));
     let said = super::File {
         tls: plain(),
@@ -59,6 +59,7 @@ fn the_example_has_every_key_and_shows_the_defaults() {
         try_within: None,
         join: super::file::JoinEntry::default(),
         bootstrap_expect: None,
+        join_token: None,
         ..file
     };
     let said = NodeSettings::new(said, &source, flags()).unwrap();
@@ -212,6 +213,7 @@ fn everything_that_a_file_can_say_can_be_said_in_code() {
     let builder = [
         include_str!("../../../meshlock/src/builder/mod.rs"),
         include_str!("../../../meshlock/src/builder/audit.rs"),
+        include_str!("../../../meshlock/src/builder/founding.rs"),
         include_str!("../../../meshlock/src/builder/protection.rs"),
         include_str!("../../../meshlock/src/builder/tuning.rs"),
     ]

@@ -72,9 +72,12 @@ fn title_of(model: &Model) -> String {
     )
 }
 
-/// Says how many voters are up, and how many more may fail.
+/// Says how many voters are up, and how many more may fail; of a single one nothing needs to be said.
 fn voters_of(voters: &VotersReport) -> String {
     let (up, all) = (voters.up(), voters.voters.len());
+    if (up, all) == (1, 1) && !voters.is_changing() {
+        return String::new();
+    }
     let spare = match voters.spare() {
         Some(spare) => format!("{spare} may fail"),
         None => "TOO FEW".to_owned(),

@@ -116,7 +116,7 @@ fn records_that_no_voter_writes_are_damage() {
         let error = refusal(dir.path());
         assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
         assert!(error.to_string().contains(says), "{error}");
-        assert!(error.to_string().contains("let a site with a new name take its place"), "{error}");
+        assert!(error.to_string().contains("start the site with an empty one"), "{error}");
     }
 }
 
