@@ -88,7 +88,7 @@ pub(crate) enum Command {
     Site(site::Arguments),
     /// Write the rules, voters, addresses and fence floor of a cluster to a file
     Backup(backup::Arguments),
-    /// Give a running cluster the rules of a backup
+    /// Give a running cluster the rules of a backup, and its access rules if it has some
     Restore(restore::Arguments),
     /// Make a stopped site the first of a new cluster, when most voters are gone for good
     Recover(recover::Arguments),

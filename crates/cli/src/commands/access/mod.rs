@@ -74,7 +74,7 @@ enum Set {
         #[command(flatten)]
         target: Target,
     },
-    /// Refuse a client, a site or a certificate at every site, and end its connections and sessions
+    /// Refuse a client, a site or a certificate at every site, and end its connections; for client/NAME also its sessions
     Revoked {
         /// client/NAME, site/NAME, or serial/HEX for one certificate
         #[arg(required = true)]
