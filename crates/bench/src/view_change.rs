@@ -201,7 +201,7 @@ fn census_of(site: usize, held: usize) -> Vec<Packet> {
     };
     let packet = |numbers: &[usize]| {
         let holdings = numbers.iter().map(holding).collect();
-        let body = LinkPayload::Census(CensusPiece { holdings, last: false, has_permits: true });
+        let body = LinkPayload::Census(CensusPiece { holdings, last: false, has_permits: true, key: None });
         let frame = Frame::Data { number: 1, ack: 0, epoch: meshlock_protocol::Epoch::default(), body };
         let content = Content::Link { to: Incarnation::new(1), frame };
         Packet::direct(cluster, Incarnation::new(1), content)

@@ -211,6 +211,9 @@ impl World {
             ClientAnswer::Overview { .. }
             | ClientAnswer::Locks { .. }
             | ClientAnswer::Leaves { .. }
+            | ClientAnswer::Proof { .. }
+            | ClientAnswer::Claim(_)
+            | ClientAnswer::Leaving
             | ClientAnswer::Traced { .. } => None,
         };
         if let Some(process) = process {

@@ -25,6 +25,13 @@ pub struct Founding {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClusterId([u8; 4]);
 
+impl ClusterId {
+    /// Returns the bytes of the hash.
+    pub(crate) const fn bytes(self) -> [u8; 4] {
+        self.0
+    }
+}
+
 impl fmt::Display for ClusterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x}", u32::from_be_bytes(self.0))

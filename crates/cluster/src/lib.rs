@@ -5,6 +5,7 @@
 //!
 //! - [`names`], [`address`], [`time`], [`view`], [`rules`]: the types that all of them share.
 //! - [`cause`], [`histogram`]: data for logs and metrics; no decision depends on them.
+//! - [`claim`]: proofs of locks, with which clients keep them when their site is gone.
 //! - [`fence_floor`]: with which epoch a cluster begins, so that fences rise although everything was lost.
 //! - `founding`: the identity of a cluster.
 //! - [`lease`]: why a member that is cut off has stopped before anyone acts as if it had.
@@ -26,6 +27,7 @@
 pub mod access;
 pub mod address;
 pub mod cause;
+pub mod claim;
 pub mod fence_floor;
 #[cfg(feature = "node")]
 pub mod founding;

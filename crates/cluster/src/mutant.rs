@@ -158,6 +158,26 @@ mutants! {
     AnyBaseAccepted,
     /// The access document changes although a member does not know it.
     OlderMemberNotAsked,
+    /// A client that claims a lock counts on it for longer than the former site keeps it.
+    ClaimPromisedTooLong,
+    /// A lock is claimed that was granted by an incarnation that is not in the view any more.
+    ClaimOnDeparted,
+    /// A claimed lock is kept although others have it.
+    ClaimKeptInConflict,
+    /// Claims become holds after the census was written.
+    ClaimNotInCensus,
+    /// Claims become holds although the site that granted the lock is still a member.
+    ClaimCountedEarly,
+    /// A claim is accepted whatever its proof says.
+    ProofNotChecked,
+    /// What a client can prove is not kept for it when its connection is cut.
+    NoResumeWindow,
+    /// What a client can prove, and was told is lost, goes to others although the client may not have heard it.
+    LostProofForgotten,
+    /// A site that has said that it leaves gives locks to others that somebody may claim elsewhere.
+    FrozenReleases,
+    /// A site leaves although clients count on claims there.
+    LeavesWithClaims,
 }
 
 /// Returns whether the bug is switched on: never, in this build.

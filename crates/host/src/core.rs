@@ -13,7 +13,7 @@ use super::meter::{HostMeter, Via};
 use super::net::PeerConnection;
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{ClientAnswer, Input, Node, NodeOutput, Note, WriteToken};
-use meshlock_cluster::table::{LockEvent, Request};
+use meshlock_cluster::table::{ClaimEvent, LockEvent, Request};
 use meshlock_cluster::time::Time;
 use meshlock_system::now;
 
@@ -155,8 +155,12 @@ impl Core {
     pub(super) fn answer(&mut self, answer: &ClientAnswer) {
         let (request, over) = match answer {
             // It is for no request: whoever holds something asks for the lease's end.
-            ClientAnswer::Lock(LockEvent::Extended { .. }) => return,
+            ClientAnswer::Lock(LockEvent::Extended { .. }) | ClientAnswer::Leaving => return,
             ClientAnswer::Lock(LockEvent::Granted { request, .. } | LockEvent::Lost { request, .. })
+            | ClientAnswer::Claim(
+                ClaimEvent::Pending { request, .. } | ClaimEvent::Settled { request, .. },
+            )
+            | ClientAnswer::Proof { request, .. }
             | ClientAnswer::Traced { request, .. } => (request, false),
             ClientAnswer::Lock(
                 LockEvent::Released { request }
@@ -166,6 +170,7 @@ impl Core {
                 | LockEvent::Unavailable { request, .. }
                 | LockEvent::Refused { request, .. },
             )
+            | ClientAnswer::Claim(ClaimEvent::Refused { request, .. })
             | ClientAnswer::Queue { request, .. }
             | ClientAnswer::Overview { request, .. }
             | ClientAnswer::Broken { request, .. }

@@ -28,6 +28,7 @@ use super::store::{Store, StoreError};
 use super::thread::IdleThread;
 use super::trust::Trust;
 use meshlock_cluster::access::AgreedAccess;
+use meshlock_cluster::claim::ClaimKey;
 use meshlock_cluster::founding;
 use meshlock_cluster::membership::disk::{Disk, DiskWrite};
 use meshlock_cluster::names::{Incarnation, SiteName};
@@ -153,11 +154,19 @@ pub(super) struct SharedNode {
     pub(super) about: About,
 }
 
+/// Draws the key with which this start of the site proves what its clients hold; `None`, so that they are given no proofs, if the system has
+/// no random numbers.
+fn random_claim_key() -> Option<ClaimKey> {
+    let random = ring::rand::generate::<[u8; ClaimKey::BYTES]>(&ring::rand::SystemRandom::new()).ok()?;
+    Some(ClaimKey::new(random.expose()))
+}
+
 impl Engine {
     /// Starts a node, with a thread of its own for the network and the clock.
     pub fn start(setup: NodeSetup) -> Result<Self, EngineError> {
         let NodeSetup { mut config, listen, addresses, seeds, trust, speaks, data, busy_poll } = setup;
         config.start_stamp = config.start_stamp.max(stamp());
+        config.claim_key = config.claim_key.or_else(random_claim_key);
         let site = config.site.clone();
         log::warn_of_setup(
             &site,

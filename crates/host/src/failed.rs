@@ -59,7 +59,13 @@ impl Core {
             | ClientCall::SetRules { request, .. } => refused(request),
             ClientCall::Acquire(ref wanted) => refused(wanted.request),
             ClientCall::Watch(ref watch) => refused(watch.request),
-            ClientCall::SessionEnded(_) | ClientCall::Introduce { .. } | ClientCall::TakeAllAway => return,
+            ClientCall::Claim(ref claim) => refused(claim.request),
+            ClientCall::Prove { request } => refused(request),
+            ClientCall::SessionEnded(_)
+            | ClientCall::SessionCut { .. }
+            | ClientCall::Introduce { .. }
+            | ClientCall::Freeze
+            | ClientCall::TakeAllAway => return,
         };
         self.answer(&answer);
     }

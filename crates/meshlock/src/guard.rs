@@ -394,6 +394,7 @@ fn of_node(why: NodeLoss) -> LossReason {
         NodeLoss::Excluded => LossReason::Excluded,
         NodeLoss::Leaving => LossReason::Leaving,
         NodeLoss::Failed => LossReason::NodeFailed,
+        NodeLoss::ReservationOver | NodeLoss::Conflict | NodeLoss::TakenOver => LossReason::Unknown,
     }
 }
 

@@ -154,6 +154,12 @@ impl Terms {
         self.renew_every.times(2)
     }
 
+    /// Returns for how long a member keeps what a client can prove after its last contact with the client. If the member has died
+    /// instead, a view without it comes within about one lease; so a client that claims a lock elsewhere at once is sure of it until then.
+    pub fn resume_window(self) -> Span {
+        self.length.times(2)
+    }
+
     /// Checks that one lost renewal does not end a lease.
     pub(crate) fn check(self) -> Result<Self, TermsError> {
         let least = self.renew_every.times(2) + self.margin;

@@ -15,6 +15,7 @@ use meshlock_protocol::Epoch;
 use super::letters::Letters;
 use super::packet::LinkPayload;
 use super::{ClientAnswer, Node, NodeOutput, Note, Purpose, TraceEvent};
+use crate::claim::ClaimKey;
 use crate::links::{Acceptance, Frame, Links};
 use crate::membership::disk::DiskWrite;
 use crate::mutant::{self, Mutant};
@@ -50,9 +51,17 @@ struct MemberCensus {
     complete: bool,
     /// Whether all of its pieces say the numbers of permits.
     has_permits: bool,
+    /// The key with which the member proves what its clients hold, if it has said it.
+    key: Option<ClaimKey>,
 }
 
 impl ViewChange {
+    /// Returns the keys of the members that have sent a census of this view.
+    pub(super) fn claim_keys(&self, epoch: Epoch) -> impl Iterator<Item = (&Member, ClaimKey)> {
+        let of_view = self.censuses.values().filter(move |census| census.epoch == epoch);
+        of_view.filter_map(|census| Some((&census.from, census.key?)))
+    }
+
     pub(super) fn is_open(&self) -> bool {
         self.open
     }
@@ -82,7 +91,7 @@ impl ViewChange {
 
     /// Takes a piece of a census, of this view or of a later one. Returns what is wrong with it, if anything is.
     fn on_census(&mut self, from: Member, epoch: Epoch, piece: CensusPiece) -> Result<(), &'static str> {
-        let CensusPiece { holdings, last, has_permits } = piece;
+        let CensusPiece { holdings, last, has_permits, key } = piece;
         match self.censuses.get_mut(&from.site) {
             Some(census) if census.epoch > epoch => {}
             Some(census) if census.epoch == epoch && census.from == from => {
@@ -96,10 +105,11 @@ impl ViewChange {
                 census.pieces.extend(Some(holdings).filter(|holdings| !holdings.is_empty()));
                 census.complete = last;
                 census.has_permits &= has_permits;
+                census.key = key;
             }
             Some(_) | None => {
                 let (locks, pieces) = (holdings.len(), vec![holdings]);
-                let census = MemberCensus { from, epoch, pieces, locks, complete: last, has_permits };
+                let census = MemberCensus { from, epoch, pieces, locks, complete: last, has_permits, key };
                 self.censuses.insert(census.from.site.clone(), census);
             }
         }
@@ -125,7 +135,7 @@ impl Node {
         out.push(NodeOutput::Note(Note::Installed(self.view.clone())));
         self.answer_rules(out);
         let rules = Rules::new(self.view.rules.clone()).ok();
-        let census = self.table.stop_in_pieces(self.config.limits.census_piece, rules.as_ref());
+        let census = self.stop_table(rules.as_ref());
         self.change.open = false;
         let epoch = self.view.epoch;
         self.change.censuses.retain(|_, census| census.epoch >= epoch);
@@ -145,7 +155,8 @@ impl Node {
             for (holdings, left) in census.iter().zip((0..census.len()).rev()) {
                 for member in &others {
                     let (holdings, last) = (holdings.clone(), left == 0);
-                    let piece = CensusPiece { holdings, last, has_permits: true };
+                    let key = self.config.claim_key.filter(|_| last);
+                    let piece = CensusPiece { holdings, last, has_permits: true, key };
                     let payload = LinkPayload::Census(piece);
                     self.post(out, |links, now, post| links.send(member, epoch, payload, now, post));
                 }
@@ -222,6 +233,7 @@ impl Node {
         let shares_permits = others
             .filter_map(|member| self.change.censuses.get(&member.site))
             .all(|census| census.has_permits);
+        self.learn_claim_keys();
         let mut sent = |member: &Member| match self.change.censuses.remove(&member.site) {
             _ if *member == self.me => own.take(),
             Some(census) if census.from == *member && census.epoch == epoch => Some(census.pieces),
@@ -341,6 +353,10 @@ impl Node {
         for output in wanted.drain(..) {
             match output {
                 table::TableOutput::LockEvent(tell) => out.push(NodeOutput::Answer(ClientAnswer::Lock(tell))),
+                table::TableOutput::Claim(event) => {
+                    out.push(NodeOutput::Answer(ClientAnswer::Claim(event)));
+                }
+                table::TableOutput::Leaving => out.push(NodeOutput::Answer(ClientAnswer::Leaving)),
                 table::TableOutput::Unavailable { request, obstacle } => {
                     let unavailable = LockEvent::Unavailable { request, why: self.explain(obstacle) };
                     out.push(NodeOutput::Answer(ClientAnswer::Lock(unavailable)));

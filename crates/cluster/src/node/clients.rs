@@ -7,12 +7,15 @@ use super::packet::Content;
 use super::questions::{Overview, PeerQuestion};
 use super::{Node, NodeOutput, RulesWanted};
 use crate::access::AccessDocument;
+use crate::claim::Proof;
 use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName, SiteName};
 use crate::report::{Age, CutOff, LockQueue, SiteLocks, TraceLine, VoterRequest};
 use crate::rules::{Rules, RulesText};
-use crate::table::{Acquire, LockEvent, LockTable, Request, RequestRefusal, Session, TraceWatch, Wait};
-use crate::time::Span;
+use crate::table::{
+    Acquire, ClaimEvent, LockClaim, LockEvent, LockTable, Request, RequestRefusal, Session, TraceWatch, Wait,
+};
+use crate::time::{Span, Time};
 
 /// How long a change of rules may take before its client is told that it could not be done.
 const RULES_WITHIN: Span = Span::from_millis(5000);
@@ -60,6 +63,24 @@ pub enum ClientCall {
     Watch(TraceWatch),
     /// Take away everything that clients hold here: they have the margin of a lease to stop.
     TakeAllAway,
+    /// The client's connection was cut, and it may still run: unlike at the [end](ClientCall::SessionEnded) of a session, what it can
+    /// prove is kept for the resume window ([`Terms::resume_window`](crate::lease::Terms::resume_window)).
+    SessionCut {
+        session: Session,
+        /// When something of the client was received last, on this machine's clock.
+        last_contact: Time,
+        /// For how long the client may still rely on what it cannot prove.
+        relies_for: Span,
+    },
+    /// Give the client a proof of a lock that it holds, with which it can claim the lock elsewhere. From now on the lock is kept for it
+    /// when its connection is cut.
+    Prove { request: Request },
+    /// Claim a lock, with its proof.
+    Claim(Box<LockClaim>),
+    /// Prepare to leave: no client gets a lock here any more, and nothing that a client has a proof of is given to others, whoever releases
+    /// it. All clients are told ([`ClientAnswer::Leaving`]). The lease is still renewed, so that they have time to claim what they hold
+    /// elsewhere, until the site [leaves](ClientCall::Leave).
+    Freeze,
 }
 
 /// An answer to a client.
@@ -145,12 +166,22 @@ pub enum ClientAnswer {
     Left {
         request: Request,
     },
+    /// The proof of a lock. Nobody but the client that holds it may see it.
+    Proof {
+        request: Request,
+        proof: Box<Proof>,
+    },
+    /// An event of a claim.
+    Claim(ClaimEvent),
+    /// This site leaves. It concerns every session: whatever the client has a proof of stays reserved for it until a view without this
+    /// site, so that it can be claimed elsewhere as [reserved for ever](crate::claim::Reserved::Forever).
+    Leaving,
 }
 
 impl Node {
     pub(super) fn on_call(&mut self, call: ClientCall, out: &mut Vec<NodeOutput>) {
         match call {
-            ClientCall::Acquire(wanted) if self.leaving.is_some() => {
+            ClientCall::Acquire(wanted) if self.leaving.is_some() || self.table.is_frozen() => {
                 self.in_table(out, |table, _, out| {
                     table.refuse(wanted.request, RequestRefusal::Leaving, out);
                 });
@@ -200,13 +231,22 @@ impl Node {
             ClientCall::ChangeVoters { request, change } => self.on_change_voters(request, change, out),
             ClientCall::Leave { request } => self.begin_to_leave(Some(request), out),
             ClientCall::TakeAllAway => self.in_table(out, LockTable::take_all_away),
+            ClientCall::SessionCut { session, last_contact, relies_for } => {
+                self.table.unwatch(|watch| watch.session == session);
+                self.in_table(out, |table, lease_clock, out| {
+                    table.on_session_cut(session, last_contact, relies_for, lease_clock, out);
+                });
+            }
+            ClientCall::Prove { request } => self.on_prove(request, out),
+            ClientCall::Claim(claim) => self.on_claim(&claim, out),
+            ClientCall::Freeze => self.freeze(out),
         }
     }
 
     /// Makes this site leave; `asked` is answered when it has left.
     pub(super) fn begin_to_leave(&mut self, asked: Option<Request>, out: &mut Vec<NodeOutput>) {
         self.leaving.get_or_insert_default().extend(asked);
-        self.in_table(out, |table, _, out| table.turn_away(RequestRefusal::Leaving, out));
+        self.freeze(out);
         if self.view.contains(&self.me) {
             self.reach_out(out);
         } else {

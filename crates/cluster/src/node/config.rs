@@ -4,6 +4,7 @@ use meshlock_protocol::Epoch;
 
 use crate::access::ShownToken;
 use crate::address::Address;
+use crate::claim::ClaimKey;
 use crate::lease::{MAX_RENEWALS, Terms, TermsError};
 use crate::links::{LinkLimits, LinkTimeouts};
 use crate::membership::{MAX_LOG_ENTRIES, Pace};
@@ -56,6 +57,9 @@ pub struct Config {
     pub limits: NodeLimits,
     /// Seed of everything that is random.
     pub seed: u64,
+    /// The key with which this start of the site proves to other members what its clients hold: random, and never used before. Without
+    /// one clients are given no proofs.
+    pub claim_key: Option<ClaimKey>,
 }
 
 /// Who changes the voters.
@@ -159,10 +163,14 @@ impl Config {
                 message_delay: Span::from_millis(50),
                 try_within: None,
                 max_locks: 1_000_000,
+                max_claims: 1_000_000,
+                max_claims_per_session: 1 << 16,
                 margin: terms.margin,
+                resume_window: terms.drift.stretch(terms.resume_window()),
             },
             limits: NodeLimits::default(),
             seed: 0,
+            claim_key: None,
         }
     }
 
@@ -189,6 +197,7 @@ impl Config {
         self.max_past = self.max_past.min(MAX_PAST);
         self.link_limits = self.link_limits.made_sound();
         self.table_config.margin = terms.margin;
+        self.table_config.resume_window = terms.drift.stretch(terms.resume_window());
         Ok(Checked { config: self, rules })
     }
 }

@@ -230,7 +230,7 @@ impl Node {
         self.config.terms = agreed;
         self.lease.agree(agreed);
         self.links.agree(self.config.link_timeouts_by(agreed));
-        self.table.agree_margin(agreed.margin);
+        self.table.agree_terms(agreed.margin, agreed.drift.stretch(agreed.resume_window()));
     }
 
     pub(super) fn on_agreed(&mut self, view: View, out: &mut Vec<NodeOutput>) {

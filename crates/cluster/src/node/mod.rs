@@ -17,6 +17,7 @@ mod agreed_access;
 mod attendance;
 mod autopilot;
 mod change;
+mod claims;
 mod clients;
 mod config;
 mod detour;
@@ -45,6 +46,7 @@ use meshlock_protocol::Epoch;
 
 use crate::access::{AgreedAccess, JoinRefusal};
 use crate::address::Address;
+use crate::claim::ClaimKey;
 use crate::founding::ClusterId;
 use crate::lease::MemberLease;
 use crate::links::{Links, Outgoing};
@@ -176,6 +178,8 @@ pub struct Node {
     posted: Outgoing<LinkPayload>,
     /// The link number of the message that is being handled, for traces.
     arrived: u64,
+    /// The keys of the other members, as far as they are known.
+    claim_keys: BTreeMap<Member, ClaimKey>,
 }
 
 /// Requests to the leader that do not wait for their time, each once until the next one is due.
@@ -329,7 +333,7 @@ impl Node {
         {
             self.noticed = Some(end);
             if !mutant::is_on(Mutant::LapseKeepsLocks) {
-                self.in_table(out, |table, _, out| table.on_notice(end, out));
+                self.in_table(out, |table, lease_clock, out| table.on_notice(end, lease_clock.now, out));
             }
         }
         self.note_lease_end(out);

@@ -100,6 +100,7 @@ impl Node {
             wanted: Vec::new(),
             posted: Outgoing::new(),
             arrived: 0,
+            claim_keys: BTreeMap::new(),
             first_rules: rules,
             membership: None,
             me,

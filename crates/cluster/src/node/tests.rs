@@ -377,6 +377,7 @@ fn mangled_packets_end_not(voter: &str) {
             holdings: vec![holding].into(),
             last: true,
             has_permits: false,
+            key: None,
         })),
         link(LinkPayload::Left("jobs".parse().unwrap())),
     ];

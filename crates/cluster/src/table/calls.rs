@@ -12,7 +12,7 @@ impl LockTable {
     pub(crate) fn acquire(&mut self, wanted: Acquire, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
         let Acquire { session, request, lock: name, permits, wait, cause } = wanted;
         let lock = LockKey { name, permits };
-        if self.requests.contains_key(&request) {
+        if self.requests.contains_key(&request) || self.claims.contains(request) {
             return self.refuse(request, RequestRefusal::DuplicateRequest, out);
         }
         if let Some(Err(why)) = self.local_view.as_ref().map(|local_view| local_view.check(&lock)) {
@@ -58,6 +58,9 @@ impl LockTable {
 
     /// Handles a client's cancellation; if it has the lock already, the lock is released.
     pub(crate) fn cancel(&mut self, request: Request, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
+        if self.drop_claim(request) {
+            return out.push(TableOutput::LockEvent(LockEvent::Released { request }));
+        }
         let Some((_, lock)) = self.requests.get(&request).cloned() else {
             return out.push(TableOutput::LockEvent(LockEvent::Refused {
                 request,
@@ -71,8 +74,11 @@ impl LockTable {
         out.push(TableOutput::LockEvent(LockEvent::Cancelled { request }));
     }
 
-    /// Handles a client's release of its lock.
+    /// Handles a client's release of its lock, or of its claim to one.
     pub(crate) fn release(&mut self, request: Request, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
+        if self.drop_claim(request) {
+            return out.push(TableOutput::LockEvent(LockEvent::Released { request }));
+        }
         let lock = self.requests.get(&request).map(|(_, lock)| lock.clone());
         match lock.filter(|lock| self.locks.get(lock).is_some_and(|lock| lock.holds(request))) {
             Some(lock) => {
@@ -97,6 +103,7 @@ impl LockTable {
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
     ) {
+        self.drop_claims_of(session);
         let Some(client) = self.sessions.get_mut(&session) else { return };
         client.label = None;
         for request in client.requests.clone() {
@@ -128,6 +135,11 @@ impl LockTable {
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
     ) {
+        if self.vacate(request, lock) {
+            return;
+        }
+        self.proved.remove(&request);
+        self.claims.on_hold_ended(request);
         forget(&mut self.requests, &mut self.sessions, request);
         self.with_lock(lock, lease_clock, out, |lock, env| {
             env.served = ServedBy::Here;

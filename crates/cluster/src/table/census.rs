@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::holdings::{Holdings, HoldingsWriter};
 use super::lock::Machines;
 use super::{LockKey, LockTable, TableAlarm};
+use crate::claim::ClaimKey;
 use crate::mutant::{self, Mutant};
 use crate::rules::Rules;
 
@@ -23,6 +24,9 @@ pub struct CensusPiece {
     /// programs do not.
     #[serde(skip)]
     pub has_permits: bool,
+    /// In the last piece, the key with which the sender proves what its clients hold. Versions 1 to 5 do not have it.
+    #[serde(skip)]
+    pub key: Option<ClaimKey>,
 }
 
 /// Collects a census, and begins a new piece when one has its length.

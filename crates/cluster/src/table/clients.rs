@@ -30,8 +30,8 @@ pub(super) struct Hold {
     /// The public number of the permit, which never changes, where permits are numbered.
     pub(super) slot: Option<u32>,
     pub(super) since: Time,
-    /// Set when the client was told that it has lost the lock: the time by which it must have stopped. Boxed, because few
-    /// holders of many have one.
+    /// Set when the client was told that it has lost the lock: the time at which the hold ends, which is the one by which the client
+    /// must have stopped, or later (`resuming.rs`). Boxed, because few holders of many have one.
     pub(super) stop_by: Option<Box<Time>>,
     /// The lane, of the machines that run or, during a view change, of those that will.
     pub(super) lane: usize,

@@ -1,6 +1,6 @@
 //! How clients lose what they hold or wait for: the lease ends, or the site is excluded or leaves.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::clients::{Hold, forget};
 use super::{
@@ -11,14 +11,21 @@ use crate::time::Time;
 
 impl LockTable {
     /// Reacts to the lease not being renewed before its end at `end`: every holder is told that its lock is lost.
-    pub(crate) fn on_notice(&mut self, end: Time, out: &mut Vec<TableOutput>) {
+    pub(crate) fn on_notice(&mut self, end: Time, now: Time, out: &mut Vec<TableOutput>) {
+        let bound: Vec<Request> = self.proved.iter().copied().collect();
+        let ends_at = |request| self.ends_at(request, end, now);
+        let bound: BTreeMap<Request, Time> =
+            bound.into_iter().map(|request| (request, ends_at(request))).collect();
         for (key, lock) in self.locks.iter_mut().filter(|(_, lock)| !lock.clients.holds.is_empty()) {
             let (alarms, tally, losing) = (&mut self.alarms, &mut self.tally, &mut self.losing);
             let mut revocation = Revocation { alarms, tally, losing, out };
-            for hold in &mut lock.clients.holds {
-                revocation.revoke(key, hold, end, LossReason::LeaseEnd);
+            for hold in lock.clients.holds.iter_mut().filter(|hold| !self.vacated.contains_key(&hold.request))
+            {
+                let ends_at = bound.get(&hold.request).copied().unwrap_or(end);
+                revocation.revoke(key, hold, end, ends_at, LossReason::LeaseEnd);
             }
         }
+        self.revoke_claims_at(end, out);
     }
 
     /// Refuses all waiters, with the reason `why`.
@@ -58,6 +65,15 @@ impl LockTable {
             forget(&mut self.requests, &mut self.sessions, request);
         }
         self.alarms.retain(|(_, alarm)| !matches!(alarm, TableAlarm::Lost(..)));
+        for (request, key) in std::mem::take(&mut self.vacated) {
+            let Some(lock) = self.locks.get_mut(&key) else { continue };
+            if let Some(hold) = lock.hold(request) {
+                self.tally.holds.record(now.since(hold.since));
+            }
+            lock.clients.holds.retain(|hold| hold.request != request);
+        }
+        self.proved.clear();
+        self.lose_claims(now, out);
     }
 
     /// Checks the number of holders that have lost their lock, and that each of them leaves when its time is over.
@@ -98,14 +114,21 @@ pub(super) struct Revocation<'a> {
 
 impl Revocation<'_> {
     /// Tells a holder, once, that it has lost the lock. It keeps the lock until it confirms that it has stopped, or
-    /// until `act_by`.
-    pub(super) fn revoke(&mut self, name: &LockKey, hold: &mut Hold, act_by: Time, why: LossReason) {
+    /// until `ends_at`, which is `act_by`, by which it must have stopped, or later.
+    pub(super) fn revoke(
+        &mut self,
+        name: &LockKey,
+        hold: &mut Hold,
+        act_by: Time,
+        ends_at: Time,
+        why: LossReason,
+    ) {
         if hold.stop_by.is_none() {
-            hold.stop_by = Some(Box::new(act_by));
+            hold.stop_by = Some(Box::new(ends_at));
             *self.losing += 1;
             self.tally.lost(why);
             self.out.push(TableOutput::LockEvent(LockEvent::Lost { request: hold.request, act_by, why }));
-            self.alarms.insert((act_by, TableAlarm::Lost(name.clone(), hold.request)));
+            self.alarms.insert((ends_at, TableAlarm::Lost(name.clone(), hold.request)));
         }
     }
 }

@@ -20,9 +20,11 @@
 //!   that is open (`permits/`).
 //! - T8: a lock whose clients wait and for which less was asked than they need is noted.
 //! - T9: a name that nobody may enter, and could be entered in a new view, is noted (`draining.rs`).
+//! - T10, T11: about claims (`claims.rs`); T12: about holds that somebody may claim elsewhere (`resuming.rs`).
 
 mod calls;
 mod census;
+mod claims;
 mod clients;
 mod draining;
 mod elsewhere;
@@ -34,6 +36,7 @@ mod opening;
 mod permits;
 mod refusal;
 mod report;
+mod resuming;
 mod room;
 mod tally;
 #[cfg(test)]
@@ -55,6 +58,8 @@ use crate::names::{ClientLabel, LockName};
 use crate::time::{Span, Time};
 pub(crate) use census::Census;
 pub use census::CensusPiece;
+use claims::Claims;
+pub use claims::{ClaimEvent, ClaimRefusal, LockClaim};
 use clients::Spare;
 use draining::Leftover;
 use elsewhere::HeldElsewhere;
@@ -67,8 +72,9 @@ pub use refusal::{LossReason, Outage, PermitCount, RequestRefusal, VotersInReach
 pub use report::{
     Counts, HeldLock, HolderReport, LockInUse, LockReport, MAX_LISTED, Machinery, WaiterReport,
 };
+pub(crate) use resuming::Provable;
 use room::RoomRequests;
-pub use tally::{AcquireOutcome, MessageCounts, ServedBy, TableTally};
+pub use tally::{AcquireOutcome, ClaimOutcome, MessageCounts, ServedBy, TableTally};
 pub use trace::TraceWatch;
 pub(crate) use trace::{StepKind, TableStep};
 pub use types::{Acquire, LockEvent, LockMessage, Request, Session, TableConfig, Wait};
@@ -83,6 +89,12 @@ enum TableAlarm {
     Lost(LockKey, Request),
     /// A timer of the machine of this lane.
     Timer(LockKey, usize, Epoch),
+    /// A claim is not safe any more, or the time of its client to stop is over.
+    Claim(Request),
+    /// A client that was cut off does not rely any more on what it cannot prove.
+    Unproved(Session),
+    /// What a client that was cut off can prove is not kept any longer.
+    ResumeOver(Session),
 }
 
 /// The client of a session, as long as it has a label or an acquisition.
@@ -92,6 +104,8 @@ struct SessionState {
     /// After this long it has received what it was told, or has stopped by itself using what it holds.
     reacts_within: Span,
     requests: BTreeSet<Request>,
+    /// Set when the session was cut: until when its client may rely on what it cannot prove.
+    cut: Option<Time>,
 }
 
 /// All locks of one site.
@@ -141,6 +155,13 @@ pub struct LockTable {
     room: RoomRequests,
     /// The watches that receive a trace: mostly none.
     watches: Vec<TraceWatch>,
+    claims: Claims,
+    /// The holds of which clients were given proofs.
+    proved: BTreeSet<Request>,
+    /// Whether this site is about to leave, and lets go of none of these.
+    frozen: bool,
+    /// Those of them whose clients have gone since then.
+    vacated: BTreeMap<Request, LockKey>,
 }
 
 impl LockTable {
@@ -173,12 +194,11 @@ impl LockTable {
             opened_with: 0,
             room: RoomRequests::new(table_config.max_locks),
             watches: Vec::new(),
+            claims: Claims::default(),
+            proved: BTreeSet::new(),
+            frozen: false,
+            vacated: BTreeMap::new(),
         }
-    }
-
-    /// Adopts the margin that was agreed on: how long before the end of the lease clients are told.
-    pub(crate) fn agree_margin(&mut self, margin: Span) {
-        self.table_config.margin = margin;
     }
 
     /// Handles a message of a member's machine, of the epoch that is open.
@@ -219,7 +239,7 @@ impl LockTable {
         if mutant::is_on(Mutant::RenewalRevivesLost) {
             self.revive_lost();
         }
-        if self.tally.holders() > self.losing {
+        if self.tally.holders() > self.losing || self.claims.has_live() {
             out.push(TableOutput::LockEvent(LockEvent::Extended { lease_end }));
         }
         self.seek_all(lease_clock, out);
@@ -241,6 +261,13 @@ impl LockTable {
                         });
                     }
                 }
+                TableAlarm::Claim(request) => self.on_claim_alarm(request, out),
+                TableAlarm::Unproved(session) => self.on_unproved(session, lease_clock, out),
+                TableAlarm::ResumeOver(session) => {
+                    if self.sessions.get(&session).is_some_and(|client| client.cut.is_some()) {
+                        self.on_session_ended(session, lease_clock, out);
+                    }
+                }
             }
         }
     }
@@ -259,6 +286,8 @@ impl LockTable {
             return Err("T5: every client that no longer holds its lock has been counted once");
         }
         self.check_losing()?;
+        self.check_claims()?;
+        self.check_vacated()?;
         self.check_waiting()?;
         self.check_draining()?;
         self.check_permits()

@@ -32,7 +32,7 @@ pub(super) type Slots = SmallVec<[Option<u32>; 1]>;
 type HoldersByPlace = SmallVec<[(usize, Slots); 1]>;
 
 /// The holders of a name when a view opens, by their number of permits.
-type HoldersByPermits = BTreeMap<u32, HoldersByPlace>;
+pub(super) type HoldersByPermits = BTreeMap<u32, HoldersByPlace>;
 
 /// How a name that is held is opened in a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,7 @@ impl LockTable {
         for (name, held) in &at_once {
             self.open_name(&local_view, name, held, lease_clock, out);
         }
+        self.settle_claims(&local_view, &at_once, lease_clock, out);
         self.opened_with = self.locks.len() + self.elsewhere.len();
         let waited: Vec<LockKey> = self.unsought.iter().cloned().collect();
         self.seek_all(lease_clock, out);

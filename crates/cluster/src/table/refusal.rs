@@ -143,4 +143,13 @@ pub enum LossReason {
     /// The node has panicked.
     #[error("the node has failed because of a bug")]
     Failed,
+    /// The client claimed the lock here, and the site that had granted it does not keep it any longer.
+    #[error("the site that granted the lock may give it to others")]
+    ReservationOver,
+    /// The client claimed the lock here, and others have it.
+    #[error("the lock was claimed, and others have it")]
+    Conflict,
+    /// The client has claimed the lock through another connection.
+    #[error("the lock was claimed through another connection")]
+    TakenOver,
 }

@@ -145,13 +145,27 @@ impl LockTable {
         let locks: Vec<&Lock> = keyed.iter().map(|(_, lock)| *lock).collect();
         let holds = || locks.iter().flat_map(|lock| &lock.clients.holds);
         let waiters = || locks.iter().flat_map(|lock| lock.clients.waiters.iter());
+        let claims: Vec<HolderReport> = self.claimants(lock, now).collect();
+        let holders_in_all = (holds().count() + claims.len()) as u64;
+        let holders = holds().map(|hold| self.holder(hold, now)).chain(claims).take(MAX_LISTED).collect();
         LockReport {
             machines: in_use.map_or_else(|| self.at_rest(lock, 0), |(key, lock)| self.machinery(key, lock)),
-            holders: holds().take(MAX_LISTED).map(|hold| self.holder(hold, now)).collect(),
-            holders_in_all: holds().count() as u64,
+            holders,
+            holders_in_all,
             waiters: waiters().take(MAX_LISTED).map(waiter).collect(),
             waiters_in_all: waiters().count() as u64,
         }
+    }
+
+    /// Returns the clients of this site that claim the lock.
+    fn claimants(&self, lock: &LockName, now: Time) -> impl Iterator<Item = HolderReport> {
+        self.claims.shown(lock).map(move |(session, hold, since)| HolderReport {
+            label: self.sessions.get(&session).and_then(|client| client.label.clone()),
+            fence: hold.fence,
+            slot: hold.slot,
+            age: now.since(since),
+            lost: false,
+        })
     }
 
     /// Returns the rules of the view that is open.
@@ -159,9 +173,10 @@ impl LockTable {
         self.local_view.as_ref().map(|local_view| &local_view.rules)
     }
 
-    /// Returns whether a client of this site holds anything.
+    /// Returns whether a client of this site holds anything, or claims something.
     pub fn holds_anything(&self) -> bool {
-        self.tally.holders() > 0
+        self.tally.holders() > self.vacated.len() as u64
+            || self.claims.has_any() && !mutant::is_on(Mutant::LeavesWithClaims)
     }
 
     /// Returns all holders here: session, request, lock.
@@ -179,7 +194,7 @@ impl LockTable {
 
     /// Returns the sizes of this table.
     pub fn counts(&self) -> Counts {
-        let holders = usize::try_from(self.tally.holders()).unwrap_or(usize::MAX);
+        let holders = usize::try_from(self.tally.holders()).unwrap_or(usize::MAX) - self.vacated.len();
         let waiters = self.requests.len() - holders;
         Counts { locks: self.locks.len(), holders, waiters, sessions: self.sessions.len() }
     }
@@ -244,6 +259,7 @@ impl LockTable {
         }
         self.take_from(holders.iter().cloned(), LossReason::Broken, lease_clock, out);
         let cut_off = self.report(name, lease_clock.now).holders;
+        self.take_claims(Some(name), LossReason::Broken, lease_clock, out);
         if mutant::is_on(Mutant::BrokenIsFreeAtOnce) {
             for (request, key) in holders {
                 self.leave(request, &key, lease_clock, out);
@@ -256,9 +272,10 @@ impl LockTable {
     pub(crate) fn take_all_away(&mut self, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
         let all: Vec<_> = self.held_keys().map(|(_, request, key)| (request, key.clone())).collect();
         self.take_from(all.into_iter(), LossReason::Leaving, lease_clock, out);
+        self.take_claims(None, LossReason::Leaving, lease_clock, out);
     }
 
-    fn take_from(
+    pub(super) fn take_from(
         &mut self,
         holders: impl Iterator<Item = (Request, LockKey)>,
         by: LossReason,
@@ -266,19 +283,20 @@ impl LockTable {
         out: &mut Vec<TableOutput>,
     ) {
         for (request, name) in holders {
-            let act_by = self.act_by(request, lease_clock);
+            let Some((session, _)) = self.requests.get(&request) else { continue };
+            let act_by = self.act_by(*session, lease_clock);
+            let ends_at = self.ends_at(request, act_by, lease_clock.now);
             if let Some(hold) = self.locks.get_mut(&name).and_then(|lock| lock.hold_mut(request)) {
                 let (alarms, tally, losing) = (&mut self.alarms, &mut self.tally, &mut self.losing);
                 let mut revocation = Revocation { alarms, tally, losing, out };
-                revocation.revoke(&name, hold, act_by, by);
+                revocation.revoke(&name, hold, act_by, ends_at, by);
             }
         }
     }
 
-    /// Returns the time by which the holder must have stopped, if it is told now that it has lost the lock.
-    fn act_by(&self, request: Request, lease_clock: LeaseClock) -> Time {
-        let session = self.requests.get(&request).and_then(|(session, _)| self.sessions.get(session));
-        let reacts_within = session.map_or(Span::ZERO, |client| client.reacts_within);
+    /// Returns the time by which a client of the session must have stopped, if it is told now that it has lost a lock.
+    pub(super) fn act_by(&self, session: Session, lease_clock: LeaseClock) -> Time {
+        let reacts_within = self.sessions.get(&session).map_or(Span::ZERO, |client| client.reacts_within);
         let act_by = lease_clock.now + self.table_config.margin.max(reacts_within);
         // Without a comfortable lease all holders have been told before, to stop before the lease ends.
         lease_clock.lease_end.map_or(act_by, |end| end.min(act_by))

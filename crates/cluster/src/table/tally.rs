@@ -5,7 +5,7 @@
 use meshlock_protocol::Message;
 use meshlock_protocol::registry::{ALL, AnyMessage};
 
-use super::{LockTable, LossReason, Request};
+use super::{Counts, LockTable, LossReason, Request};
 use crate::cause::{Cause, CauseOrigin};
 use crate::histogram::Histogram;
 use crate::names::Member;
@@ -40,6 +40,18 @@ pub enum ServedBy {
     Elsewhere,
 }
 
+/// What became of a claim. One that is pending may be settled later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimOutcome {
+    /// It was accepted.
+    Pending,
+    /// The lock is held through this site.
+    Settled,
+    /// The client goes on with what it held through this site before.
+    Resumed,
+    Refused,
+}
+
 /// Gives an enum without data the list of its values and their names as labels.
 macro_rules! labelled {
     ($($type:ident: $($value:ident $label:literal)*;)*) => {$(
@@ -58,7 +70,9 @@ macro_rules! labelled {
 labelled! {
     AcquireOutcome: Granted "granted" Busy "busy" TimedOut "timed_out" Cancelled "cancelled" Abandoned "abandoned" Refused "refused"
         Unavailable "unavailable";
-    LossReason: LeaseEnd "lease_end" Broken "broken" Excluded "excluded" Leaving "leaving" Failed "failed";
+    LossReason: LeaseEnd "lease_end" Broken "broken" Excluded "excluded" Leaving "leaving" Failed "failed"
+        ReservationOver "reservation_over" Conflict "conflict" TakenOver "taken_over";
+    ClaimOutcome: Pending "pending" Settled "settled" Resumed "resumed" Refused "refused";
     ServedBy: AtOnce "at_once" Here "here" Elsewhere "elsewhere";
 }
 
@@ -107,6 +121,7 @@ impl MessageCounts {
 pub struct TableTally {
     outcomes: [u64; AcquireOutcome::ALL.len()],
     lost: [u64; LossReason::ALL.len()],
+    claims: [u64; ClaimOutcome::ALL.len()],
     waits: [Histogram; ServedBy::ALL.len()],
     /// How long clients held locks that they no longer hold.
     pub holds: Histogram,
@@ -131,6 +146,15 @@ impl TableTally {
         self.waits[served as usize].record(waited);
     }
 
+    pub(super) fn claimed(&mut self, outcome: ClaimOutcome) {
+        self.claims[outcome as usize] += 1;
+    }
+
+    /// Returns the number of claims with this outcome.
+    pub fn claims(&self, outcome: ClaimOutcome) -> u64 {
+        self.claims[outcome as usize]
+    }
+
     pub(super) fn lost(&mut self, by: LossReason) {
         self.lost[by as usize] += 1;
     }
@@ -152,7 +176,7 @@ impl TableTally {
 
     /// Returns the current number of holders.
     pub(super) fn holders(&self) -> u64 {
-        self.outcomes(AcquireOutcome::Granted) - self.holds.count()
+        self.outcomes(AcquireOutcome::Granted) + self.claims(ClaimOutcome::Settled) - self.holds.count()
     }
 }
 
@@ -179,7 +203,7 @@ impl LockTable {
 
     /// Returns the numbers of locks, holders and waiters.
     pub fn tallied(&self) -> (usize, u64, u64) {
-        let holders = self.tally.holders();
-        (self.locks.len(), holders, (self.requests.len() as u64).saturating_sub(holders))
+        let Counts { holders, waiters, .. } = self.counts();
+        (self.locks.len(), holders as u64, waiters as u64)
     }
 }

@@ -1,8 +1,10 @@
 //! Lock tables of several sites, without network, leases or views of their own: the test passes everything on.
 
+mod claims;
 mod inquiry;
 mod permits;
 mod reports;
+mod resuming;
 mod scale;
 mod tally;
 
@@ -23,6 +25,9 @@ struct Tables {
     unavailable: Vec<(usize, Request, Obstacle)>,
     /// Questions who holds a lock, which every site answers at once that is not in `silent`.
     asked: VecDeque<(usize, LockName)>,
+    claims: Vec<(usize, ClaimEvent)>,
+    /// The sites that have said that they leave.
+    frozen: Vec<usize>,
     silent: BTreeSet<usize>,
     now: Time,
     /// The number of permits of the rule of the view.
@@ -56,7 +61,10 @@ impl Tables {
             message_delay: Span::from_millis(1),
             try_within: Some(Span::from_millis(5)),
             max_locks: 10,
+            max_claims: 8,
+            max_claims_per_session: 4,
             margin: Span::from_millis(200),
+            resume_window: Span::from_millis(2000),
         };
         let mut tables = Tables {
             sites: vec![LockTable::new(table_config); members],
@@ -66,6 +74,8 @@ impl Tables {
             misbehaved: Vec::new(),
             unavailable: Vec::new(),
             asked: VecDeque::new(),
+            claims: Vec::new(),
+            frozen: Vec::new(),
             silent: BTreeSet::new(),
             now: at(1),
             permits: 1,
@@ -91,6 +101,8 @@ impl Tables {
                     self.unavailable.push((at, request, obstacle));
                 }
                 TableOutput::Ask(lock) => self.asked.push_back((at, lock)),
+                TableOutput::Claim(event) => self.claims.push((at, event)),
+                TableOutput::Leaving => self.frozen.push(at),
                 TableOutput::Trace(_) => panic!("nobody watches"),
             }
         }
@@ -275,7 +287,7 @@ fn a_lost_lock_stays_lost_and_is_free_for_others_when_its_lease_ends() {
     tables.acquire(0, 1, Wait::Forever);
     tables.acquire(1, 2, Wait::Forever);
     tables.time(800);
-    tables.act(0, |table, _, out| table.on_notice(at(1000), out));
+    tables.act(0, |table, clock, out| table.on_notice(at(1000), clock.now, out));
     assert_eq!(
         tables.told.last(),
         Some(&(0, LockEvent::Lost { request: Request(1), act_by: at(1000), why: LossReason::LeaseEnd }))
@@ -295,7 +307,7 @@ fn whoever_stops_when_told_frees_the_lock_before_its_time_is_over() {
     let mut tables = Tables::of(2, Clause::exclusive("raymond"));
     tables.acquire(0, 1, Wait::Forever);
     tables.acquire(1, 2, Wait::Forever);
-    tables.act(0, |table, _, out| table.on_notice(at(1000), out));
+    tables.act(0, |table, clock, out| table.on_notice(at(1000), clock.now, out));
     tables.release(0, 1);
     assert_eq!(tables.granted(), [(0, 1), (1, 2)]);
 }

@@ -6,6 +6,7 @@ use meshlock_protocol::registry::{AnyMessage, AnyPlan};
 use meshlock_protocol::{Epoch, Fence};
 use serde::{Deserialize, Serialize};
 
+use super::claims::ClaimEvent;
 use super::inquiry::Obstacle;
 use super::permits::PermitsOf;
 use super::refusal::{LossReason, Outage, RequestRefusal};
@@ -141,6 +142,10 @@ pub struct LockMessage {
 pub(crate) enum TableOutput {
     /// Tell a client.
     LockEvent(LockEvent),
+    /// Tell a client what became of its claim.
+    Claim(ClaimEvent),
+    /// Tell all clients that this site leaves, and that they can claim elsewhere what they can prove.
+    Leaving,
     /// Tell a client that the lock was not to be had, for this reason.
     Unavailable { request: Request, obstacle: Obstacle },
     /// Ask all other members who holds this lock and who waits for it.
@@ -175,8 +180,14 @@ pub struct TableConfig {
     pub try_within: Option<Span>,
     /// Maximum number of locks that a site keeps.
     pub max_locks: usize,
+    /// Maximum number of pending claims.
+    pub max_claims: usize,
+    /// Maximum number of pending claims of one session.
+    pub max_claims_per_session: usize,
     /// How long before the end of the lease clients are told (from the lease's terms).
     pub(crate) margin: Span,
+    /// For how long this site keeps what a client can prove after its last contact with the client (from the lease's terms).
+    pub(crate) resume_window: Span,
 }
 
 /// The time, and what the lease allows at that time.

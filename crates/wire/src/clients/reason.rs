@@ -82,6 +82,8 @@ impl From<LossReason> for LossKind {
             LossReason::Excluded => LossKind::Excluded,
             LossReason::Leaving => LossKind::Leaving,
             LossReason::Failed => LossKind::Failed,
+            // Only a client that claims locks is told these, and it knows why.
+            LossReason::ReservationOver | LossReason::Conflict | LossReason::TakenOver => LossKind::Unknown,
         }
     }
 }

@@ -9,8 +9,8 @@ mod packet;
 pub use frame::{FrameError, Hello, Versions, greeting, put_packet, take_greeting, take_packets};
 pub use introduction::{Introduction, IntroductionError, SiteQuestion};
 pub use packet::{
-    AGREES_ON_ACCESS, CARRIES_FOR_OTHERS, CARRIES_PERMITS, CHANGES_VOTERS, COUNTS_VOTERS, KNOWS_FENCE_FLOORS,
-    PacketError, VERSIONS, append_packet, as_read, decode_packet, encode_packet,
+    AGREES_ON_ACCESS, CARRIES_CLAIM_KEYS, CARRIES_FOR_OTHERS, CARRIES_PERMITS, CHANGES_VOTERS, COUNTS_VOTERS,
+    KNOWS_FENCE_FLOORS, PacketError, VERSIONS, append_packet, as_read, decode_packet, encode_packet,
 };
 #[cfg(feature = "fuzz")]
 pub(crate) use packet::{access_packets, lock_packet, permit_packets, voter_packets};

@@ -1,17 +1,19 @@
 //! Encoding of a packet between sites.
 //!
-//! There are five versions. In version 2 the number of the [cause](meshlock_cluster::cause) for which a lock's message was sent may
+//! There are six versions. In version 2 the number of the [cause](meshlock_cluster::cause) for which a lock's message was sent may
 //! follow that message; in version 1 nothing follows. In version 3 the number of permits of each holding follows a piece of a census,
 //! there are messages about permits and beats, and a packet may be carried by a third site: then [`CARRIED_TO`] or [`CARRIED_FROM`]
 //! and a site's name stand before the content, where the number of its kind is otherwise. In version 4 the voters between which a message
 //! of a voter goes, and who votes by the state in it, follow that message if they are not the first voters; and there are messages
 //! about changes of voters. In version 5 the leader says which voters are not there, a program knows [fence floors](meshlock_cluster::fence_floor), the access document of the state in it follows that, if there is one, and there are messages about
-//! the document. A reader of one version also reads those
+//! the document. In version 6 the [key](meshlock_cluster::claim::ClaimKey) with which a site proves what its clients hold may follow the
+//! numbers of permits of the last piece of its census. A reader of one version also reads those
 //! before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
 //! than the rule's as if they were too many ([`Holdings::for_older`](meshlock_cluster::table::Holdings::for_older)).
 
 use meshlock_cluster::access::AgreedAccess;
 use meshlock_cluster::cause::Cause;
+use meshlock_cluster::claim::ClaimKey;
 use meshlock_cluster::founding::ClusterId;
 use meshlock_cluster::membership::message::Ends;
 use meshlock_cluster::membership::voters::Voters;
@@ -21,7 +23,7 @@ use meshlock_cluster::node::{Content, Packet, Route};
 use meshlock_protocol::{Epoch, FenceClock};
 
 /// The lowest and the highest version of the format between sites that this program speaks.
-pub const VERSIONS: (u16, u16) = (1, 5);
+pub const VERSIONS: (u16, u16) = (1, 6);
 
 /// The first version that carries causes.
 const CARRIES_CAUSES: u16 = 2;
@@ -41,6 +43,9 @@ pub const COUNTS_VOTERS: u16 = 5;
 pub const KNOWS_FENCE_FLOORS: u16 = 5;
 /// The first version that has the access document.
 pub const AGREES_ON_ACCESS: u16 = 5;
+
+/// The first version in which a census has the key of its sender's proofs.
+pub const CARRIES_CLAIM_KEYS: u16 = 6;
 
 /// Stands before the name of the site to which a packet is to be carried. No kind of content has this number.
 const CARRIED_TO: u8 = 16;
@@ -88,7 +93,11 @@ pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
         packet.content.census_piece().filter(|piece| piece.has_permits && version >= CARRIES_PERMITS);
     if let Some(piece) = numbered {
         let numbers: Vec<u32> = piece.holdings.iter().map(|holding| holding.permits.unwrap_or(1)).collect();
-        return postcard::to_extend(&numbers, bytes).expect("numbers are plain data");
+        let bytes = postcard::to_extend(&numbers, bytes).expect("numbers are plain data");
+        return match piece.key.filter(|_| piece.last && version >= CARRIES_CLAIM_KEYS) {
+            Some(key) => postcard::to_extend(&key, bytes).expect("a key is plain data"),
+            None => bytes,
+        };
     }
     if let Some(message) = packet.content.raft_message().filter(|_| version >= CHANGES_VOTERS) {
         let access = message.access().filter(|_| version >= AGREES_ON_ACCESS);
@@ -110,8 +119,8 @@ pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// Returns a packet as a receiver reads it with which this version is spoken. Only from version 2 on it carries a cause, and only from
-/// version 3 on numbers of permits.
+/// Returns a packet as a receiver reads it with which this version is spoken. Only from version 2 on it carries a cause, only from
+/// version 3 on numbers of permits, and only from version 6 on the key of its sender's proofs.
 pub fn as_read(mut packet: Packet, version: u16) -> Packet {
     if version < CARRIES_CAUSES
         && let Some(message) = packet.content.lock_message_mut()
@@ -122,6 +131,8 @@ pub fn as_read(mut packet: Packet, version: u16) -> Packet {
         let numbered = version >= CARRIES_PERMITS;
         piece.holdings = if numbered { piece.holdings.for_newer() } else { piece.holdings.for_older() };
         piece.has_permits &= numbered;
+        let has_key = piece.last && piece.has_permits && version >= CARRIES_CLAIM_KEYS;
+        piece.key = piece.key.filter(|_| has_key);
     }
     packet
 }
@@ -192,6 +203,10 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
         }
         piece.holdings.set_permits(numbers.into_iter().map(Some));
         (piece.has_permits, rest) = (true, behind);
+        if version >= CARRIES_CLAIM_KEYS && piece.last && !rest.is_empty() {
+            let (key, behind): (ClaimKey, _) = postcard::take_from_bytes(rest)?;
+            (piece.key, rest) = (Some(key), behind);
+        }
     }
     if version >= CHANGES_VOTERS
         && !rest.is_empty()
@@ -247,7 +262,8 @@ pub(crate) fn permit_packets() -> [Packet; 2] {
 
     let lock = || "jobs".parse().expect("a name");
     let holding = Holding { lock: lock(), slots: vec![Some(0), None], permits: Some(3) };
-    let piece = CensusPiece { holdings: vec![holding].into(), last: true, has_permits: true };
+    let key = Some(ClaimKey::new([7; 32]));
+    let piece = CensusPiece { holdings: vec![holding].into(), last: true, has_permits: true, key };
     let message =
         PermitMessage::Reserved { in_use: Some(3), stamp: FenceClock::new(Epoch::default()).stamp() };
     [LinkPayload::Census(piece), LinkPayload::Permits(PermitsOf { lock: lock(), message })].map(link_packet)
@@ -399,7 +415,7 @@ mod tests {
             permits: *permits,
         };
         let holdings = numbers.iter().map(holding).collect();
-        link_packet(LinkPayload::Census(CensusPiece { holdings, last: true, has_permits }))
+        link_packet(LinkPayload::Census(CensusPiece { holdings, last: true, has_permits, key: None }))
     }
 
     #[test]
@@ -426,6 +442,28 @@ mod tests {
         let bytes = encode_packet(&want, 3);
         assert_eq!(decode_packet(&bytes, 3), Ok(want));
         assert_eq!(decode_packet(&bytes, 2), Err(PacketError::NotInVersion { version: 2 }));
+    }
+
+    #[test]
+    fn version_six_carries_the_key_of_proofs_and_version_five_does_not() {
+        let plain = census(&[Some(3)], true);
+        let mut with = plain.clone();
+        with.content.census_piece_mut().unwrap().key = Some(ClaimKey::new([0xa5; 32]));
+        let bytes = encode_packet(&with, 6);
+        assert_eq!(decode_packet(&bytes, 6), Ok(with.clone()));
+        assert_eq!(decode_packet(&bytes, 5), Err(PacketError::Trailing { bytes: 32 }));
+        assert_eq!(encode_packet(&with, 5), encode_packet(&plain, 5));
+        assert_eq!(as_read(with.clone(), 5), plain);
+        // Without a key the bytes are those of version 5, and part of one is none.
+        assert_eq!(encode_packet(&plain, 6), encode_packet(&plain, 5));
+        assert!(matches!(decode_packet(&bytes[..bytes.len() - 1], 6), Err(PacketError::Malformed(_))));
+        let more = [bytes.as_slice(), &[0]].concat();
+        assert_eq!(decode_packet(&more, 6), Err(PacketError::Trailing { bytes: 1 }));
+        // Only the last piece has it.
+        with.content.census_piece_mut().unwrap().last = false;
+        assert_eq!(as_read(with.clone(), 6).content.census_piece().unwrap().key, None);
+        let read = decode_packet(&encode_packet(&with, 6), 6).unwrap();
+        assert_eq!(read, as_read(with, 6));
     }
 
     #[test]

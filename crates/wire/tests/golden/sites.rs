@@ -2,6 +2,7 @@
 
 use meshlock_cluster::access::{AccessDocument, Admission, JoinRefusal, ShownToken};
 use meshlock_cluster::cause::Cause;
+use meshlock_cluster::claim::ClaimKey;
 use meshlock_cluster::lease::Renewal;
 use meshlock_cluster::links::Frame;
 use meshlock_cluster::membership::access as agreed;
@@ -260,9 +261,12 @@ fn links() -> Vec<Named> {
     let holdings = Holdings::from(vec![holding]);
     let mut off_rule = holdings.clone();
     off_rule.set_off_rule(0, 2);
-    let census = |holdings| LinkPayload::Census(CensusPiece { holdings, last: true, has_permits: true });
+    let piece = |holdings, key| CensusPiece { holdings, last: true, has_permits: true, key };
+    let census = |holdings| LinkPayload::Census(piece(holdings, None));
+    let key = Some(ClaimKey::new([0xa5; ClaimKey::BYTES]));
     let payloads = [
-        ("", census(holdings)),
+        ("", census(holdings.clone())),
+        (" with the key of proofs", LinkPayload::Census(piece(holdings, key))),
         (" with another number than the rule's", census(off_rule)),
         ("", lock_message(None)),
         (" with a cause", lock_message(Cause::new(300))),
@@ -416,6 +420,7 @@ fn around() -> Vec<Sample> {
     let sites = vec![(site("a"), Some("a:7400".parse().expect("an address"))), (site("b"), None)];
     let introduction = Introduction { cluster: "prod".parse().expect("a name"), sites };
     vec![
+        greeting("greeting of versions 1 to 6", 6),
         greeting("greeting of versions 1 to 5", 5),
         greeting("greeting of versions 1 to 4", 4),
         greeting("greeting of versions 1 to 3", 3),

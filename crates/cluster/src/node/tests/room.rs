@@ -120,8 +120,12 @@ fn a_view_opens_only_when_the_last_piece_of_every_census_has_come() {
     let mut number = 0;
     let mut piece = |lone: &mut Lone, lock, last| {
         number += 1;
-        let body =
-            LinkPayload::Census(CensusPiece { holdings: vec![hold(lock)].into(), last, has_permits: true });
+        let body = LinkPayload::Census(CensusPiece {
+            holdings: vec![hold(lock)].into(),
+            last,
+            has_permits: true,
+            key: None,
+        });
         let frame = Frame::Data { number, ack: 0, epoch: Epoch::new(2).unwrap(), body };
         let content = Content::Link { to: lone.node.me().incarnation, frame };
         lone.receive_from("b", content);

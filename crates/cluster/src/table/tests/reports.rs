@@ -145,7 +145,7 @@ fn a_break_does_not_change_the_time_that_a_lease_end_has_set() {
     tables.acquire(0, 1, Wait::Forever);
     tables.time(900);
     tables.lease_end = None;
-    tables.act(0, |table, _, out| table.on_notice(at(1000), out));
+    tables.act(0, |table, clock, out| table.on_notice(at(1000), clock.now, out));
     take_away(&mut tables);
     let lost = |(_, tell): &&(usize, LockEvent)| matches!(tell, LockEvent::Lost { .. });
     assert_eq!(tables.told.iter().filter(lost).count(), 1);

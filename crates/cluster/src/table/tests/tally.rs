@@ -72,7 +72,7 @@ fn losses_are_counted_by_why_and_each_holder_once() {
         tables.acquire(0, request, Wait::Forever);
     }
     tables.act(0, |table, lease_clock, out| drop(table.take_away(&lock(), lease_clock, out)));
-    tables.act(0, |table, _, out| table.on_notice(at(300), out));
+    tables.act(0, |table, clock, out| table.on_notice(at(300), clock.now, out));
     let lost = |tables: &Tables| -> Vec<u64> {
         LossReason::ALL.iter().map(|by| tables.sites[0].tally().losses(*by)).collect()
     };
