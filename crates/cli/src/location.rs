@@ -1,6 +1,6 @@
 //! Which node a command talks to. Every command looks in the same order, and the first that names a node decides:
 //!
-//! 1. the flags `--socket` and `--node`;
+//! 1. the flags `--socket` and `--node` (one node, or several of one cluster, of which the first that answers is used);
 //! 2. the environment variables `MESHLOCK_NODE` and `MESHLOCK_SOCKET`;
 //! 3. `client.toml` of the user, then that of the machine (`/etc/meshlock/client.toml`);
 //! 4. the machine's node, if there is a configuration for it (`/etc/meshlock/node.toml`) or its socket (`/run/meshlock/node.sock`);
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use meshlock_client::{Connection, ConnectionError, Keeping, NodeEndpoint};
+use meshlock_client::{Connection, Keeping, NodeEndpoint};
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::ClientLabel;
 use meshlock_tls::{Bearer, Files, Identity, Security};
@@ -32,7 +32,7 @@ use crate::settings::places::{self, PlaceError, UserNodes};
 use client_file::ClientFile;
 pub(crate) use found::FoundBy;
 
-/// Environment variables with the address or the socket of the node to use if neither `--node` nor `--socket` is given. The address takes
+/// Environment variables with the address (or several, separated by commas) or the socket of the node to use if neither `--node` nor `--socket` is given. The address takes
 /// precedence over the socket.
 const NODE_VARIABLE: &str = "MESHLOCK_NODE";
 const SOCKET_VARIABLE: &str = "MESHLOCK_SOCKET";
@@ -47,9 +47,10 @@ pub(crate) struct NodeFlags {
     /// user or machine names, else the machine's node, else the node that this user runs
     #[arg(long, value_name = "PATH", conflicts_with = "node")]
     socket: Option<PathBuf>,
-    /// A node on another machine: the address under `clients` in its configuration
-    #[arg(long, value_name = "HOST:PORT", value_parser = node_address)]
-    node: Option<Address>,
+    /// A node on another machine: the address under `clients` in its configuration. Several nodes of one cluster, separated by
+    /// commas: the first that answers is used, and another one if it stops answering or leaves
+    #[arg(long, value_name = "HOST:PORT", value_parser = node_address, value_delimiter = ',')]
+    node: Vec<Address>,
     /// With --node: the directory that `meshlock ca issue NAME --client` wrote; default: MESHLOCK_CERTIFICATE from the
     /// environment, else what client.toml names, else meshlock/client in XDG_CONFIG_HOME or ~/.config
     #[arg(long, value_name = "DIR", conflicts_with = "plain")]
@@ -59,10 +60,12 @@ pub(crate) struct NodeFlags {
     plain: bool,
 }
 
-/// Where a node is, why it was chosen, and the directory of the client's certificate if the connection uses TLS.
+/// Where a node is, or several of one cluster; why they were chosen; and the directory of the client's certificate if the connection
+/// uses TLS.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeLocation {
-    pub(crate) endpoint: NodeEndpoint,
+    /// In the order in which they are tried; at least one.
+    endpoints: Vec<NodeEndpoint>,
     pub(crate) found_by: FoundBy,
     certificate: Option<PathBuf>,
 }
@@ -70,7 +73,12 @@ pub(crate) struct NodeLocation {
 impl NodeLocation {
     /// Returns the location of a node of this machine that serves this socket.
     pub(crate) fn socket(path: PathBuf, found_by: FoundBy) -> Self {
-        NodeLocation { endpoint: NodeEndpoint::Socket(path), found_by, certificate: None }
+        NodeLocation { endpoints: vec![NodeEndpoint::Socket(path)], found_by, certificate: None }
+    }
+
+    /// Returns the endpoints, in the order in which they are tried.
+    pub(crate) fn endpoints(&self) -> &[NodeEndpoint] {
+        &self.endpoints
     }
 
     /// Returns the directory of the client's certificate, if the connection uses one.
@@ -80,25 +88,37 @@ impl NodeLocation {
 
     /// Returns the socket if the node is on this machine.
     pub(crate) fn as_socket(&self) -> Option<&Path> {
-        match &self.endpoint {
-            NodeEndpoint::Socket(path) => Some(path),
-            NodeEndpoint::Tcp { .. } => None,
+        match self.endpoints.as_slice() {
+            [NodeEndpoint::Socket(path)] => Some(path),
+            _ => None,
         }
     }
 
-    /// Connects. The session ends with this program.
+    /// Connects to the first node that answers. The session ends with this program.
     pub(crate) fn connect(&self, who: &ClientLabel) -> anyhow::Result<Connection> {
-        self.explain(Connection::connect(&self.endpoint, who, &Keeping::Thread))
+        Ok(self.connect_from(0, who, &Keeping::Thread)?.0)
     }
 
-    /// Connects in such a way that processes which this program starts can keep the session.
-    pub(crate) fn connect_for_children(&self, who: &ClientLabel) -> anyhow::Result<Connection> {
-        self.explain(Connection::connect(&self.endpoint, who, &kept_for_children(self.certificate.clone())))
+    /// Connects in such a way that processes which this program starts can keep the session: to the first node that answers, beginning
+    /// with the one at index `first`. Returns also the node's index.
+    pub(crate) fn connect_for_children(
+        &self,
+        first: usize,
+        who: &ClientLabel,
+    ) -> anyhow::Result<(Connection, usize)> {
+        self.connect_from(first, who, &kept_for_children(self.certificate.clone()))
     }
 
-    /// Adds to the error that there is no node why this one was chosen, unless the user has just named it.
-    fn explain(&self, connected: Result<Connection, ConnectionError>) -> anyhow::Result<Connection> {
-        match connected {
+    /// Connects, and adds to the error that there is no node why this one was chosen, unless the user has just named it.
+    fn connect_from(
+        &self,
+        first: usize,
+        who: &ClientLabel,
+        keeping: &Keeping,
+    ) -> anyhow::Result<(Connection, usize)> {
+        match Connection::connect_to_any(&self.endpoints, first, who, keeping) {
+            Err(error) if error.is_unreachable() && self.endpoints.len() > 1 => Err(error)
+                .with_context(|| format!("none of the nodes at {self} can be used ({})", self.found_by)),
             Err(error) if error.is_unreachable() && self.found_by != FoundBy::Arguments => {
                 Err(error).with_context(|| format!("the node at {self} is needed ({})", self.found_by))
             }
@@ -109,25 +129,28 @@ impl NodeLocation {
 
 /// Returns how a session is kept that processes which this program starts can keep, too.
 pub(crate) fn kept_for_children(certificate: Option<PathBuf>) -> Keeping {
-    Keeping::Process(Box::new(move || keeper::command(certificate.clone())))
+    Keeping::Process(Box::new(move |places, at| keeper::command(certificate.clone(), places, at)))
 }
 
 impl fmt::Display for NodeLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.endpoint.fmt(f)
+        for (at, endpoint) in self.endpoints.iter().enumerate() {
+            write!(f, "{}{endpoint}", if at == 0 { "" } else { "," })?;
+        }
+        Ok(())
     }
 }
 
-/// What a node is called where it was named.
+/// What a node is called where it was named, or several of one cluster.
 enum NamedNode {
     Socket(PathBuf),
-    Address { address: Address, is_plain: bool },
+    Addresses { addresses: Vec<Address>, is_plain: bool },
 }
 
 impl NodeFlags {
-    /// Returns flags for the node at `address`, with the certificate in this directory or, if `plain`, without TLS.
-    pub(crate) fn at(address: Address, certificate: Option<PathBuf>, plain: bool) -> Self {
-        NodeFlags { socket: None, node: Some(address), certificate, plain }
+    /// Returns flags for the nodes at these addresses, with the certificate in this directory or, if `plain`, without TLS.
+    pub(crate) fn at(addresses: Vec<Address>, certificate: Option<PathBuf>, plain: bool) -> Self {
+        NodeFlags { socket: None, node: addresses, certificate, plain }
     }
 
     /// Returns flags for the node that serves this socket, or without one for the node that is found otherwise.
@@ -140,8 +163,8 @@ impl NodeFlags {
         let named = self.named()?;
         // What the files say is not needed for a node that is already known.
         let files = match &named {
-            Some((NamedNode::Socket(_) | NamedNode::Address { is_plain: true, .. }, _)) => Vec::new(),
-            Some((NamedNode::Address { is_plain: false, .. }, _)) | None => read_files()?,
+            Some((NamedNode::Socket(_) | NamedNode::Addresses { is_plain: true, .. }, _)) => Vec::new(),
+            Some((NamedNode::Addresses { is_plain: false, .. }, _)) | None => read_files()?,
         };
         let (named, found_by) = match named.or_else(|| self.named_in(&files)) {
             Some(named) => named,
@@ -153,31 +176,31 @@ impl NodeFlags {
             )
             .into()),
             NamedNode::Socket(path) => Ok(NodeLocation::socket(path, found_by)),
-            NamedNode::Address { address, is_plain: true } => {
-                let endpoint = NodeEndpoint::Tcp { address, security: Security::Plain };
-                Ok(NodeLocation { endpoint, found_by, certificate: None })
+            NamedNode::Addresses { addresses, is_plain: true } => {
+                let endpoints = tcp_endpoints(addresses, &Security::Plain);
+                Ok(NodeLocation { endpoints, found_by, certificate: None })
             }
-            NamedNode::Address { address, is_plain: false } => {
-                let (dir, identity) = self.certificate(&address, &files)?;
-                let endpoint = NodeEndpoint::Tcp { address, security: Security::Tls(identity) };
-                Ok(NodeLocation { endpoint, found_by, certificate: Some(dir) })
+            NamedNode::Addresses { addresses, is_plain: false } => {
+                let (dir, identity) = self.certificate(&addresses, &files)?;
+                let endpoints = tcp_endpoints(addresses, &Security::Tls(identity));
+                Ok(NodeLocation { endpoints, found_by, certificate: Some(dir) })
             }
         }
     }
 
     /// Returns the node that the flags or the environment names.
     fn named(&self) -> Result<Option<(NamedNode, FoundBy)>, UsageError> {
-        let at = |address: Address| NamedNode::Address { address, is_plain: self.plain };
-        if let Some(address) = &self.node {
-            return Ok(Some((at(address.clone()), FoundBy::Arguments)));
+        let at = |addresses: Vec<Address>| NamedNode::Addresses { addresses, is_plain: self.plain };
+        if !self.node.is_empty() {
+            return Ok(Some((at(self.node.clone()), FoundBy::Arguments)));
         }
         if let Some(path) = &self.socket {
             return Ok(Some((NamedNode::Socket(path.clone()), FoundBy::Arguments)));
         }
-        if let Some(address) = env::var(NODE_VARIABLE).ok().filter(|address| !address.is_empty()) {
+        if let Some(addresses) = env::var(NODE_VARIABLE).ok().filter(|addresses| !addresses.is_empty()) {
             let wrong = |error| UsageError::new(format!("{NODE_VARIABLE}: {error}"));
-            let address = node_address(&address).map_err(wrong)?;
-            return Ok(Some((at(address), FoundBy::Variable(NODE_VARIABLE))));
+            let addresses = node_addresses(&addresses).map_err(wrong)?;
+            return Ok(Some((at(addresses), FoundBy::Variable(NODE_VARIABLE))));
         }
         if let Some(path) = env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty()) {
             return Ok(Some((NamedNode::Socket(path.into()), FoundBy::Variable(SOCKET_VARIABLE))));
@@ -190,7 +213,7 @@ impl NodeFlags {
         files.iter().find_map(|(path, file)| {
             let is_plain = self.plain || file.tls.is_some();
             let named = match (&file.node, &file.socket) {
-                (Some(address), _) => NamedNode::Address { address: address.clone(), is_plain },
+                (Some(nodes), _) => NamedNode::Addresses { addresses: nodes.addresses().to_vec(), is_plain },
                 (None, Some(socket)) => NamedNode::Socket(socket.clone()),
                 (None, None) => return None,
             };
@@ -201,7 +224,7 @@ impl NodeFlags {
     /// Loads the client's certificate, so that a mistake is reported before any connection is made. Returns it with its directory.
     fn certificate(
         &self,
-        address: &Address,
+        addresses: &[Address],
         files: &[(PathBuf, ClientFile)],
     ) -> Result<(PathBuf, Identity), UsageError> {
         let said = self.certificate.clone();
@@ -210,6 +233,7 @@ impl NodeFlags {
         let said = said.or_else(|| files.iter().find_map(|(_, file)| file.certificate.clone()));
         let dir = said.or_else(|| places::client_certificate().filter(|dir| dir.exists()));
         let dir = dir.ok_or_else(|| {
+            let address = &addresses[0];
             UsageError::new(format!(
                 "--node {address}: this machine has no client certificate; make one with `meshlock ca issue NAME --client` \
                  and name its directory with --certificate, or use --plain if the node runs without TLS"
@@ -238,6 +262,17 @@ pub(crate) fn node_address(text: &str) -> Result<Address, String> {
         "'{}' is not of the form HOST:PORT; write for example 'db-1.example:7401' or '[::1]:7401'",
         Printable(text)
     ))
+}
+
+/// Parses the addresses of several nodes of one cluster, separated by commas.
+pub(crate) fn node_addresses(text: &str) -> Result<Vec<Address>, String> {
+    text.split(',').map(|address| node_address(address.trim())).collect()
+}
+
+/// Returns the endpoints at these addresses.
+fn tcp_endpoints(addresses: Vec<Address>, security: &Security) -> Vec<NodeEndpoint> {
+    let endpoint = |address| NodeEndpoint::Tcp { address, security: security.clone() };
+    addresses.into_iter().map(endpoint).collect()
 }
 
 /// Reads `client.toml` of the user and of the machine, where they exist.

@@ -20,8 +20,11 @@ use super::estimate::LeaseEstimate;
 use super::keeper::{self, Keeper, Keeping, Kept};
 use super::node_endpoint::NodeEndpoint;
 
-/// Timeout for the node's greeting, which needs no other site.
+/// Timeout for connecting and for the node's greeting, which needs no other site.
 const WELCOME_WITHIN: Duration = Duration::from_secs(5);
+
+/// The same while there are other nodes to try: a node that does not answer for so long is tried again only if no other one answers.
+const WELCOME_AMONG_OTHERS: Duration = Duration::from_secs(1);
 
 /// If the greeting takes longer than this, the offset of the node's clock is too uncertain; it is measured again, up to
 /// `MAX_CLOCK_SAMPLES` times.
@@ -64,13 +67,46 @@ impl Connection {
         who: &ClientLabel,
         keeping: &Keeping,
     ) -> Result<Self, ConnectionError> {
+        Connection::connect_within(WELCOME_WITHIN, (std::slice::from_ref(endpoint), 0), who, keeping)
+    }
+
+    /// Connects to the first of these nodes that answers, beginning with the one at index `first` and in their order. Returns the
+    /// connection and the node's index, or why the first of them could not be used.
+    pub fn connect_to_any(
+        endpoints: &[NodeEndpoint],
+        first: usize,
+        who: &ClientLabel,
+        keeping: &Keeping,
+    ) -> Result<(Self, usize), ConnectionError> {
+        let order = || (0..endpoints.len()).map(|step| (first + step) % endpoints.len());
+        let rounds: &[Duration] =
+            if endpoints.len() > 1 { &[WELCOME_AMONG_OTHERS, WELCOME_WITHIN] } else { &[WELCOME_WITHIN] };
+        let mut failed = None;
+        for within in rounds {
+            for at in order() {
+                match Connection::connect_within(*within, (endpoints, at), who, keeping) {
+                    Ok(connection) => return Ok((connection, at)),
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+            }
+        }
+        Err(failed.unwrap_or(ConnectionError::NoEndpoint))
+    }
+
+    /// Connects to the node at this index of these endpoints, between which the session can move.
+    fn connect_within(
+        within: Duration,
+        among: (&[NodeEndpoint], usize),
+        who: &ClientLabel,
+        keeping: &Keeping,
+    ) -> Result<Self, ConnectionError> {
         let (oldest, newest) = VERSIONS;
-        match Connection::connect_in(newest, endpoint, who, keeping) {
+        match Connection::connect_in(newest, within, among, who, keeping) {
             // Nodes that speak version 2 refuse every other version.
             Err(ConnectionError::Refused { why, .. } | ConnectionError::Untrusted { why, .. })
                 if why.starts_with(REFUSAL_BY_V2) =>
             {
-                Connection::connect_in(oldest, endpoint, who, keeping)
+                Connection::connect_in(oldest, within, among, who, keeping)
             }
             connected => connected,
         }
@@ -78,10 +114,12 @@ impl Connection {
 
     fn connect_in(
         version: u16,
-        endpoint: &NodeEndpoint,
+        within: Duration,
+        (endpoints, at): (&[NodeEndpoint], usize),
         who: &ClientLabel,
         keeping: &Keeping,
     ) -> Result<Self, ConnectionError> {
+        let endpoint = &endpoints[at];
         let (address, security) = match endpoint {
             NodeEndpoint::Tcp { address, security } => (address, security),
             NodeEndpoint::Socket(path) => {
@@ -94,17 +132,17 @@ impl Connection {
                 let stream = UnixStream::connect(path).map_err(failed)?;
                 let mut connection = Connection::new(endpoint.clone(), stream);
                 connection.keep_alive = keep_alive;
-                return connection.greet(version, who);
+                return connection.greet(version, within, who);
             }
         };
-        let node = keeper::connect(address).map_err(|error| unreachable(endpoint, error))?;
-        let kept = keeper::keep(node, security, keeping);
+        let node = keeper::connect(address, within).map_err(|error| unreachable(endpoint, error))?;
+        let kept = keeper::keep(node, security, (endpoints, at), keeping);
         let Kept { stream, line, keeper, keep_alive } =
             kept.map_err(|error| ConnectionError::Io { endpoint: endpoint.clone(), error })?;
         let mut connection = Connection::new(endpoint.clone(), stream);
         (connection.line, connection.keeper) = (Some(line), Some(keeper));
         connection.keep_alive = keep_alive;
-        let greeted = connection.greet(version, who);
+        let greeted = connection.greet(version, within, who);
         // The relay or the node refused, usually because of a certificate.
         if let Err(ConnectionError::Refused { endpoint, kind, why }) = greeted {
             return Err(ConnectionError::Untrusted { endpoint, kind, why });
@@ -130,10 +168,10 @@ impl Connection {
         }
     }
 
-    fn greet(mut self, version: u16, who: &ClientLabel) -> Result<Self, ConnectionError> {
+    fn greet(mut self, version: u16, within: Duration, who: &ClientLabel) -> Result<Self, ConnectionError> {
         let asked = now();
         self.send(&ToNode::Hello { version, who: who.clone() })?;
-        match self.receive(Some(WELCOME_WITHIN))? {
+        match self.receive(Some(within))? {
             Some(ToClient::Welcome { version: theirs, .. }) if !(VERSIONS.0..=version).contains(&theirs) => {
                 let (endpoint, ours) = (self.endpoint.clone(), (VERSIONS.0, version));
                 Err(ConnectionError::Version { endpoint, theirs, ours })
@@ -149,7 +187,7 @@ impl Connection {
                 Err(ConnectionError::Refused { endpoint: self.endpoint.clone(), kind, why })
             }
             Some(_) => Err(ConnectionError::Closed(self.endpoint.clone())),
-            None => Err(self.silent(WELCOME_WITHIN)),
+            None => Err(self.silent(within)),
         }
     }
 

@@ -67,6 +67,11 @@ impl LeaseEstimate {
         self.lease_end = Some(self.lease_end.map_or(end, |known| known.max(end)));
     }
 
+    /// Returns when the last message was sent, on this machine's clock, that the node has answered.
+    pub(crate) fn last_heard(&self) -> Time {
+        self.said
+    }
+
     /// Converts a time of the node's clock to a time of this machine's clock that is certainly not after it.
     pub(crate) fn local(&self, there: Time) -> Time {
         let drift = self.contact.map_or(Drift::from_ppm(0), |contact| contact.drift);

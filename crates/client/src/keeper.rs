@@ -16,10 +16,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::Timespec;
 
+use super::node_endpoint::NodeEndpoint;
 use super::relay::Relay;
-
-/// Connection timeout for each address of a name.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// A connection is closed after this long without a TCP acknowledgement, in milliseconds. Sessions end sooner.
 const UNACKNOWLEDGED: u32 = 30_000;
@@ -28,10 +26,11 @@ const UNACKNOWLEDGED: u32 = 30_000;
 pub enum Keeping {
     /// It does not: a thread of this program keeps it.
     Thread,
-    /// It does, because processes that the program starts rely on it. For a node on another machine this command is started, with the
+    /// It does, because processes that the program starts rely on it. For a node on another machine (the one at this index of these, which
+    /// the session can move to) this command is started, with the
     /// client's socket as its standard input, the connection to the node as its standard output and the other end of the keep-alive as its
     /// standard error, and calls [`Relay::run`](super::relay::Relay::run).
-    Process(Box<dyn Fn() -> Command>),
+    Process(Box<dyn Fn(&[NodeEndpoint], usize) -> Command>),
 }
 
 /// The thread or process that keeps a session.
@@ -49,11 +48,11 @@ pub(super) struct Kept {
     pub(super) keep_alive: Option<OwnedFd>,
 }
 
-/// Connects to a node over TCP.
-pub(super) fn connect(address: &Address) -> io::Result<TcpStream> {
+/// Connects to a node over TCP, with this timeout for each address of its name.
+pub(super) fn connect(address: &Address, within: Duration) -> io::Result<TcpStream> {
     let mut refused = io::Error::other("the name has no address");
     for address in address.as_str().to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
+        match TcpStream::connect_timeout(&address, within) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 rustix::net::sockopt::set_tcp_user_timeout(&stream, UNACKNOWLEDGED)?;
@@ -65,19 +64,24 @@ pub(super) fn connect(address: &Address) -> io::Result<TcpStream> {
     Err(refused)
 }
 
-/// Passes a connection to a new keeper.
-pub(super) fn keep(node: TcpStream, security: &Security, keeping: &Keeping) -> io::Result<Kept> {
+/// Passes a connection to a new keeper. It is one to the node at index `at` of `places`, between which the session can move.
+pub(super) fn keep(
+    node: TcpStream,
+    security: &Security,
+    (places, at): (&[NodeEndpoint], usize),
+    keeping: &Keeping,
+) -> io::Result<Kept> {
     let (stream, other) = UnixStream::pair()?;
     let line = node.as_fd().try_clone_to_owned()?;
     let mut keep_alive = None;
     let keeper = match keeping {
         Keeping::Thread => {
-            let relay = Relay::new(other, node, security)?;
+            let relay = Relay::new(other, node, security)?.among(places.to_vec(), at);
             // The client sees the end of its socket; the error has no other reader.
             Keeper::Thread(Some(std::thread::spawn(move || drop(relay.run()))))
         }
         Keeping::Process(start) => {
-            let mut command = start();
+            let mut command = start(places, at);
             command.stdin(Stdio::from(OwnedFd::from(other))).stdout(Stdio::from(OwnedFd::from(node)));
             let (kept, end) = UnixStream::pair()?;
             keep_alive = Some(OwnedFd::from(kept));

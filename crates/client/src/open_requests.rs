@@ -102,7 +102,11 @@ impl OpenRequests {
             | ToClient::VotersRefused { .. }
             | ToClient::Access { .. }
             | ToClient::AccessSet { .. }
-            | ToClient::Diagnoses { .. } => None,
+            | ToClient::Diagnoses { .. }
+            | ToClient::Proof { .. }
+            | ToClient::Claimed { .. }
+            | ToClient::Settled { .. }
+            | ToClient::Leaving => None,
         }
     }
 

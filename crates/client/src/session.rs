@@ -66,14 +66,8 @@ impl NodeSession {
         first: usize,
         label: &ClientLabel,
     ) -> Result<Arc<Self>, ConnectionError> {
-        let mut refused = None;
-        for at in (0..endpoints.len()).map(|step| (first + step) % endpoints.len()) {
-            match Connection::connect(&endpoints[at], label, &Keeping::Thread) {
-                Ok(connection) => return NodeSession::start(connection, at),
-                Err(error) => refused = refused.or(Some(error)),
-            }
-        }
-        Err(refused.unwrap_or(ConnectionError::NoEndpoint))
+        let (connection, at) = Connection::connect_to_any(endpoints, first, label, &Keeping::Thread)?;
+        NodeSession::start(connection, at)
     }
 
     fn start(connection: Connection, endpoint: usize) -> Result<Arc<Self>, ConnectionError> {

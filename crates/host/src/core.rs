@@ -144,6 +144,9 @@ impl Core {
             NodeOutput::Answer(ClientAnswer::Lock(LockEvent::Extended { lease_end })) => {
                 shared.renewals.on_renewed(lease_end);
             }
+            NodeOutput::Answer(ClientAnswer::Leaving) => {
+                shared.state.send_modify(|state| state.leaving = true);
+            }
             NodeOutput::Answer(answer) => {
                 log::tells(&self.node.me().site, &answer);
                 self.answer(&answer);
@@ -202,7 +205,9 @@ impl Core {
         }
         let Note::Installed(view) = note else { return };
         let (epoch, members) = (view.epoch, view.members.len());
-        shared.state.send_replace(NodeState { epoch, members, open: false, failed: false });
+        shared.state.send_modify(|state| {
+            *state = NodeState { epoch, members, open: false, failed: false, leaving: state.leaving };
+        });
         for member in &view.members {
             if let Some(address) = view.address(&member.site) {
                 shared.net.learn_address(&member.site, address.to_string());

@@ -129,6 +129,8 @@ pub struct NodeState {
     pub open: bool,
     /// Whether the node has panicked and no longer takes part.
     pub failed: bool,
+    /// Whether the site leaves: its clients can claim at other sites what they can prove.
+    pub leaving: bool,
 }
 
 /// The node with its lock held.

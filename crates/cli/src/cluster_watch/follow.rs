@@ -76,7 +76,7 @@ impl ClusterWatch {
                 Ok(FollowEnd::Refused(why)) => {
                     let error = anyhow::Error::from(ConnectionError::Refused {
                         kind: RefusalKind::Other,
-                        endpoint: location.endpoint.clone(),
+                        endpoint: location.endpoints()[0].clone(),
                         why,
                     });
                     self.live.news(&name, unreached(location, &error));

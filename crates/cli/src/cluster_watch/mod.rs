@@ -96,7 +96,7 @@ pub(crate) fn find(named: &[String], security: &NetworkFlags) -> anyhow::Result<
             let address = name.parse::<Address>().ok().filter(|_| port.is_some()).ok_or_else(|| {
                 UsageError::new(format!("'{name}': give HOST:PORT, or the path of a socket (with a '/')"))
             })?;
-            found.push(NodeFlags::at(address, security.certificate.clone(), security.plain).find()?);
+            found.push(NodeFlags::at(vec![address], security.certificate.clone(), security.plain).find()?);
         }
     }
     Ok(found)

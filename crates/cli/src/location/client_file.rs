@@ -16,14 +16,52 @@ const MAX_BYTES: u64 = 1 << 16;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ClientFile {
-    /// The address of the node, as `--node` takes it.
-    pub(super) node: Option<Address>,
+    /// The address of the node, or several of one cluster, as `--node` takes them.
+    pub(super) node: Option<NodeAddresses>,
     /// The socket of the node, as `--socket` takes it.
     pub(super) socket: Option<PathBuf>,
     /// The directory of the client's certificate, as `--certificate` takes it.
     pub(super) certificate: Option<PathBuf>,
     /// `"off"` for a node that runs without TLS, as `--plain` says.
     pub(super) tls: Option<TlsOff>,
+}
+
+/// The value of the key `node`: addresses in one text, separated by commas, or a list of texts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "OneOrMore")]
+pub(super) struct NodeAddresses(Vec<Address>);
+
+/// The value of the key `node` as it is written.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl NodeAddresses {
+    /// Returns the addresses, at least one.
+    pub(super) fn addresses(&self) -> &[Address] {
+        &self.0
+    }
+}
+
+impl TryFrom<OneOrMore> for NodeAddresses {
+    type Error = String;
+
+    fn try_from(written: OneOrMore) -> Result<Self, String> {
+        let texts = match written {
+            OneOrMore::One(text) => vec![text],
+            OneOrMore::More(texts) => texts,
+        };
+        let addresses: Result<Vec<_>, String> =
+            texts.iter().map(|text| super::node_addresses(text)).collect();
+        let addresses = addresses.map_err(|why| format!("node: {why}"))?.concat();
+        if addresses.is_empty() {
+            return Err("node: names no address; write for example node = \"db-1.example:7401\"".to_owned());
+        }
+        Ok(NodeAddresses(addresses))
+    }
 }
 
 /// The only value of the key `tls`.
@@ -45,9 +83,6 @@ pub(super) fn read(path: &Path) -> Result<Option<ClientFile>, UsageError> {
     };
     let wrong = |why: &str| UsageError::new(format!("{}: {why}", path.display()));
     let mut file: ClientFile = toml::from_str(&text).map_err(|error| wrong(error.message()))?;
-    if let Some(node) = &file.node {
-        super::node_address(node.as_str()).map_err(|why| wrong(&format!("node: {why}")))?;
-    }
     if file.node.is_some() && file.socket.is_some() {
         return Err(wrong("names both a node and a socket; keep one of them"));
     }
@@ -74,9 +109,19 @@ mod tests {
     #[test]
     fn a_file_names_a_node_and_what_is_needed_to_use_it() {
         let file = parsed("node = 'db-1.example:7401'\ncertificate = 'client'").unwrap().unwrap();
-        assert_eq!(file.node.unwrap().to_string(), "db-1.example:7401");
+        assert_eq!(file.node.unwrap().addresses(), ["db-1.example:7401".parse::<Address>().unwrap()]);
         assert!(file.certificate.unwrap().is_absolute());
         assert!(read(Path::new("/nonexistent/client.toml")).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_file_names_several_nodes_as_one_text_or_as_a_list() {
+        for text in ["node = 'a:1, b:2'", "node = ['a:1', 'b:2']"] {
+            let file = parsed(text).unwrap().unwrap();
+            let addresses: Vec<String> =
+                file.node.unwrap().addresses().iter().map(ToString::to_string).collect();
+            assert_eq!(addresses, ["a:1", "b:2"], "{text}");
+        }
     }
 
     #[test]
@@ -87,6 +132,9 @@ mod tests {
             ("tls = 'off'", "tls is about the connection"),
             ("tls = 'on'", "unknown variant `on`"),
             ("node = ", "client.toml: "),
+            ("node = []", "names no address"),
+            ("node = 'a:1,'", "node: "),
+            ("node = ['a:1', 'b']", "'b' is not of the form HOST:PORT"),
         ] {
             let error = parsed(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");

@@ -16,6 +16,7 @@ mod operate;
 mod otlp;
 mod outage;
 mod recovery;
+mod several;
 mod site;
 mod up;
 mod upgrade;

@@ -10,7 +10,11 @@
 //! TLS state: if `meshlock` is killed, the session goes on until CMD's whole process tree has ended, and if the lock is lost meanwhile
 //! the keeper kills that tree in time. If the keeper is killed, `meshlock` ends CMD in time; the connection itself is also open in
 //! CMD's supervisor, so the node does not take the keeper's end for the client's. If both are killed, the supervisor kills CMD. Other commands hold no locks; for them the relay is a thread.
+//!
+//! If the client has named several nodes, its session moves to another one when its node is gone or leaves, and what it holds comes
+//! along (`elsewhere.rs`).
 
+mod elsewhere;
 mod session;
 
 use std::io::{self, Read, Write};
@@ -22,12 +26,14 @@ use meshlock_cluster::time::{Span, Time};
 use meshlock_system::{ClockAlarm, ProcessOwner, ProcessTree, now};
 use meshlock_tls::{Security, Wrap};
 use meshlock_wire::clients::{
-    RefusalKind, ToClient, ToNode, VERSIONS, put_to_client, put_to_node, take_to_client, take_to_node,
+    ProtocolError, RefusalKind, ToClient, ToNode, VERSIONS, put_to_client, put_to_node, take_to_client,
+    take_to_node,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, getppid};
 
+use crate::node_endpoint::NodeEndpoint;
 use session::{RelayedSession, Said};
 
 /// While this many bytes wait for one side, nothing more is read from the client.
@@ -47,11 +53,13 @@ const RESERVE_ALONE: Span = Span::from_millis(300);
 /// Timeout for telling the node that the session has ended.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
-/// A relay between one client and one node.
+/// A relay between one client and one node at a time.
 pub struct Relay {
     client: UnixStream,
-    node: TcpStream,
-    wrap: Wrap,
+    line: Line,
+    /// The nodes that the session can move to, and the index of the one that it is at.
+    places: Vec<NodeEndpoint>,
+    at: usize,
     alarm: ClockAlarm,
     session: RelayedSession,
     tree: Option<ProcessTree>,
@@ -65,11 +73,71 @@ pub struct Relay {
     untold: u64,
     /// Whether the client has not been told of the last extension.
     owes_extension: bool,
-    /// Bytes of incomplete messages from each side, and bytes still to be written to each.
+    /// Bytes of an incomplete message of the client, and bytes still to be written to it.
     from_client: Vec<u8>,
-    from_node: Vec<u8>,
     to_client: Vec<u8>,
+}
+
+/// The connection to a node.
+struct Line {
+    node: TcpStream,
+    wrap: Wrap,
+    /// Bytes of an incomplete message, and bytes still to be written.
+    from_node: Vec<u8>,
     to_node: Vec<u8>,
+}
+
+impl Line {
+    /// Begins to talk over a new connection.
+    fn new(node: TcpStream, security: &Security) -> io::Result<Self> {
+        let mut to_node = Vec::new();
+        let wrap = match security {
+            // A program that runs for long may have been given another certificate since it started.
+            Security::Tls(identity) => {
+                Wrap::call(&identity.renewed(), &mut to_node).map_err(io::Error::other)?
+            }
+            Security::Plain => Wrap::plain(),
+        };
+        Ok(Line { node, wrap, from_node: Vec::new(), to_node })
+    }
+
+    /// Queues a message for the node.
+    fn say(&mut self, said: &ToNode) -> io::Result<()> {
+        let mut plain = Vec::new();
+        put_to_node(said, &mut plain);
+        self.wrap.seal(&plain, &mut self.to_node).map_err(io::Error::other)
+    }
+
+    /// Takes the next message of the node, if it has arrived whole.
+    fn take(&mut self) -> Result<Option<ToClient>, ProtocolError> {
+        let taken = take_to_client(&self.from_node)?;
+        Ok(taken.map(|(said, length)| {
+            self.from_node.drain(..length);
+            said
+        }))
+    }
+
+    /// Tells the node that the session has ended, and waits until the node confirms it by closing the connection.
+    fn end(&mut self) -> io::Result<()> {
+        let until = Instant::now() + END_WITHIN;
+        self.wrap.end(&mut self.to_node).map_err(io::Error::other)?;
+        self.node.set_nonblocking(false)?;
+        self.node.set_write_timeout(Some(END_WITHIN))?;
+        self.node.write_all(&self.to_node)?;
+        self.node.shutdown(Shutdown::Write)?;
+        // Closing a socket with unread data would look like a failure to the other side, so everything is read first.
+        let mut scratch = [0; READ_BYTES];
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            self.node.set_read_timeout(Some(left))?;
+            if self.node.read(&mut scratch)? == 0 {
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// Which side has gone.
@@ -86,18 +154,11 @@ impl Relay {
     pub fn new(client: UnixStream, node: TcpStream, security: &Security) -> io::Result<Self> {
         client.set_nonblocking(true)?;
         node.set_nonblocking(true)?;
-        let mut to_node = Vec::new();
-        let wrap = match security {
-            // A program that runs for long may have been given another certificate since it started.
-            Security::Tls(identity) => {
-                Wrap::call(&identity.renewed(), &mut to_node).map_err(io::Error::other)?
-            }
-            Security::Plain => Wrap::plain(),
-        };
         Ok(Relay {
             client,
-            node,
-            wrap,
+            line: Line::new(node, security)?,
+            places: Vec::new(),
+            at: 0,
             alarm: ClockAlarm::new()?,
             session: RelayedSession::default(),
             tree: None,
@@ -107,10 +168,18 @@ impl Relay {
             untold: 0,
             owes_extension: false,
             from_client: Vec::new(),
-            from_node: Vec::new(),
             to_client: Vec::new(),
-            to_node,
         })
+    }
+
+    /// Lets the session move to these nodes of one cluster, of which the one at index `at` is connected. Sockets of this machine are
+    /// not moved to.
+    pub fn among(mut self, places: Vec<NodeEndpoint>, at: usize) -> Self {
+        if places.len() > 1 {
+            self.session = RelayedSession::that_can_move();
+            (self.places, self.at) = (places, at);
+        }
+        self
     }
 
     /// Keeps the session until no process has the other end of `keep_alive` open any more, or one has written to it.
@@ -124,8 +193,10 @@ impl Relay {
     pub fn run(mut self) -> io::Result<()> {
         let gone = loop {
             self.wait(true)?;
-            if let Some(gone) = self.turn()? {
-                break gone;
+            match self.turn()? {
+                Some(Gone::Node(_)) if self.moves(false)? => {}
+                Some(gone) => break gone,
+                None => {}
             }
         };
         match gone {
@@ -146,10 +217,10 @@ impl Relay {
             let flags = if read { PollFlags::IN } else { PollFlags::empty() };
             if write { flags | PollFlags::OUT } else { flags }
         };
-        let room = self.to_client.len() < MAX_WAITING && self.to_node.len() < MAX_WAITING;
+        let room = self.to_client.len() < MAX_WAITING && self.line.to_node.len() < MAX_WAITING;
         let mut waits = vec![
             PollFd::new(&self.alarm, PollFlags::IN),
-            PollFd::new(&self.node, flags(true, !self.to_node.is_empty())),
+            PollFd::new(&self.line.node, flags(true, !self.line.to_node.is_empty())),
         ];
         if with_client {
             waits.push(PollFd::new(&self.client, flags(room, !self.to_client.is_empty())));
@@ -165,7 +236,7 @@ impl Relay {
         if let Some(gone) = self.keep_session()? {
             return Ok(Some(gone));
         }
-        if self.to_client.len() < MAX_WAITING && self.to_node.len() < MAX_WAITING {
+        if self.to_client.len() < MAX_WAITING && self.line.to_node.len() < MAX_WAITING {
             match read_some(&mut self.client, &mut self.from_client) {
                 Ok(true) => {}
                 // A reset, below, means the same: the client closed without reading everything.
@@ -186,7 +257,7 @@ impl Relay {
             written?;
         }
         self.send_extension();
-        Ok(write_some(&mut self.node, &mut self.to_node)
+        Ok(write_some(&mut self.line.node, &mut self.line.to_node)
             .err()
             .map(|error| Gone::Node(Some(error.to_string()))))
     }
@@ -194,30 +265,31 @@ impl Relay {
     /// Serves the node's side: handles its messages, sends pings, and kills the processes when that is due.
     fn keep_session(&mut self) -> io::Result<Option<Gone>> {
         let mut came = Vec::new();
-        match read_some(&mut self.node, &mut came) {
+        match read_some(&mut self.line.node, &mut came) {
             Ok(true) => {}
             Ok(false) => return Ok(Some(Gone::Node(None))),
             Err(error) => return Ok(Some(Gone::Node(Some(error.to_string())))),
         }
-        let opened = self.wrap.open(&came, &mut self.from_node, &mut self.to_node);
+        let Line { wrap, from_node, to_node, .. } = &mut self.line;
+        let opened = wrap.open(&came, from_node, to_node);
         loop {
-            match take_to_client(&self.from_node) {
-                Ok(Some((said, length))) => {
-                    self.from_node.drain(..length);
-                    self.on_node(said);
-                }
+            match self.line.take() {
+                Ok(Some(said)) => self.on_node(said),
                 Ok(None) => break,
                 Err(error) => return Ok(Some(Gone::Node(Some(error.to_string())))),
             }
         }
         if let Err(error) = opened {
             // Sends the alert that says why, if the node is still there.
-            let _ = write_some(&mut self.node, &mut self.to_node);
+            let _ = write_some(&mut self.line.node, &mut self.line.to_node);
             return Ok(Some(Gone::Node(Some(error.to_string()))));
         }
+        if self.session.takes_leave() {
+            self.moves(true)?;
+        }
         let at = now();
-        if let Some(ping) = self.session.ping(at) {
-            self.say_to_node(&ping)?;
+        for said in self.session.take_owed().into_iter().chain(self.session.ping(at)) {
+            self.line.say(&said)?;
         }
         self.kill_tree_if_due(at);
         Ok(None)
@@ -226,7 +298,7 @@ impl Relay {
     fn on_client(&mut self, said: ToNode) {
         match self.session.on_client(said, now()) {
             // What cannot be sealed is not sent, and the session ends in time.
-            Said::Pass(said) => drop(self.say_to_node(&said)),
+            Said::Pass(said) => drop(self.line.say(&said)),
             Said::Answer(answer) => self.tell(&answer),
             Said::Guard(process) => {
                 if let Err(error) = self.guard(process) {
@@ -288,12 +360,6 @@ impl Relay {
         self.tell(&ToClient::Refused { tag: 0, kind, why });
     }
 
-    fn say_to_node(&mut self, said: &ToNode) -> io::Result<()> {
-        let mut plain = Vec::new();
-        put_to_node(said, &mut plain);
-        self.wrap.seal(&plain, &mut self.to_node).map_err(io::Error::other)
-    }
-
     /// Returns when the client's processes are killed, if it named any. They are killed again later, in case one was just being started.
     fn kill_at(&self) -> Option<Time> {
         let reserve = if getppid() == self.parent { RESERVE } else { RESERVE_ALONE };
@@ -314,14 +380,13 @@ impl Relay {
     fn outlast_tree(mut self) -> io::Result<()> {
         while self.tree.is_some_and(|tree| !tree.is_gone()) || self.is_kept() {
             self.wait(false)?;
-            if let Some(Gone::Node(_)) = self.keep_session()? {
-                return self.guard_alone();
-            }
-            if write_some(&mut self.node, &mut self.to_node).is_err() {
+            let gone = self.keep_session()?.is_some();
+            let is_cut = gone || write_some(&mut self.line.node, &mut self.line.to_node).is_err();
+            if is_cut && !self.moves(false)? {
                 return self.guard_alone();
             }
         }
-        self.end()
+        self.line.end()
     }
 
     /// Whether a process keeps the session. Nothing can be asked over what it has open, and whoever writes to it is not counted any more.
@@ -332,28 +397,6 @@ impl Relay {
             self.keep_alive = None;
         }
         is_kept
-    }
-
-    /// Tells the node that the session has ended, and waits until the node confirms it by closing the connection.
-    fn end(&mut self) -> io::Result<()> {
-        let until = Instant::now() + END_WITHIN;
-        self.wrap.end(&mut self.to_node).map_err(io::Error::other)?;
-        self.node.set_nonblocking(false)?;
-        self.node.set_write_timeout(Some(END_WITHIN))?;
-        self.node.write_all(&self.to_node)?;
-        self.node.shutdown(Shutdown::Write)?;
-        // Closing a socket with unread data would look like a failure to the other side, so everything is read first.
-        let mut scratch = [0; READ_BYTES];
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(());
-            }
-            self.node.set_read_timeout(Some(left))?;
-            if self.node.read(&mut scratch)? == 0 {
-                return Ok(());
-            }
-        }
     }
 
     /// Handles the end of the node: the client sees the same as if a node of its own machine had ended.

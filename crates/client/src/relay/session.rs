@@ -1,12 +1,24 @@
 //! How a relay changes the messages of client and node: times of the node's clock become times of this machine's clock, and leases end
 //! in time. Nothing here waits or reads a clock.
+//!
+//! **Moving.** If the client named several nodes, the relay asks for a proof of every lock that is granted. When its node is gone or
+//! leaves, it greets another one, [claims](RelayedSession::on_welcome) there what it can prove and asks again for what the client waits
+//! for. The client sees none of that: until all claims are answered nothing is extended, and what is not accepted is lost by the time
+//! that the former node had promised.
 
-use std::collections::BTreeSet;
+mod moving;
+#[cfg(test)]
+mod tests;
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use meshlock_cluster::claim::Proof;
 use meshlock_cluster::time::Time;
-use meshlock_wire::clients::{Tag, ToClient, ToNode};
+use meshlock_wire::clients::{Contact, HAS_CLAIMS, LossKind, Tag, ToClient, ToNode};
 
 use crate::estimate::LeaseEstimate;
+pub(super) use moving::MoveState;
+use moving::{FormerSite, Move};
 
 /// The tag of the relay's first ping. Clients number their requests from one.
 const FIRST_PING: Tag = 1 << 63;
@@ -14,14 +26,41 @@ const FIRST_PING: Tag = 1 << 63;
 /// A client's session with a node on another machine.
 #[derive(Debug, Default)]
 pub(super) struct RelayedSession {
+    /// The client's greeting, and when it was said last to a node.
+    hello: Option<ToNode>,
     hello_said: Time,
+    /// The version that the node speaks.
+    version: u16,
     estimate: Option<LeaseEstimate>,
     next_ping: Option<Time>,
     pings: u64,
-    holds: BTreeSet<Tag>,
+    holds: BTreeMap<Tag, RelayedHold>,
+    /// The requests that wait, and when each was made.
+    waiting: BTreeMap<Tag, (ToNode, Time)>,
+    /// Questions that are not answered.
+    questions: BTreeSet<Tag>,
     has_asked: bool,
     /// When the client must have stopped, after a lock was lost.
     act_by: Option<Time>,
+    /// Whether there are other nodes to which the session can move.
+    can_move: bool,
+    /// Messages that the relay itself has for the node.
+    owed: Vec<ToNode>,
+    /// Whether the node has said that it leaves.
+    leaving: bool,
+    moving: Option<Move>,
+}
+
+/// A lock that the client holds.
+#[derive(Debug, Default)]
+struct RelayedHold {
+    proof: Option<Box<Proof>>,
+    /// Set while the lock is claimed at another site than the one that granted it.
+    former: Option<FormerSite>,
+    /// The lock is not safe beyond this time, however long the lease lasts.
+    until: Option<Time>,
+    /// The lock is lost, and the node to which the session has moved does not know of it.
+    is_unknown: bool,
 }
 
 /// What to do with a message of the client.
@@ -36,6 +75,11 @@ pub(super) enum Said {
 }
 
 impl RelayedSession {
+    /// Creates a session that can move to other nodes.
+    pub(super) fn that_can_move() -> Self {
+        RelayedSession { can_move: true, ..RelayedSession::default() }
+    }
+
     /// Handles a message of the client.
     pub(super) fn on_client(&mut self, said: ToNode, now: Time) -> Said {
         if let ToNode::Guard { group } = said {
@@ -45,69 +89,134 @@ impl RelayedSession {
             return Said::Answer(ToClient::Pong { tag, time: now });
         }
         if let ToNode::Hello { .. } = said {
-            self.hello_said = now;
+            (self.hello, self.hello_said) = (Some(said.clone()), now);
+        } else if let ToNode::Acquire { tag, .. } = said {
+            self.has_asked = true;
+            self.waiting.insert(tag, (said.clone(), now));
+        } else if let ToNode::Release(tag) | ToNode::Cancel(tag) = said {
+            // What is given back is not claimed, whatever becomes of the message.
+            self.waiting.remove(&tag);
+            if self.holds.get(&tag).is_some_and(|hold| hold.is_unknown) {
+                self.holds.remove(&tag);
+                return Said::Answer(ToClient::Released(tag));
+            }
+            if let Some(hold) = self.holds.get_mut(&tag) {
+                hold.proof = None;
+            }
+        } else if let ToNode::Queue { tag, .. } | ToNode::Status { tag } = said {
+            self.questions.insert(tag);
         }
-        self.has_asked |= matches!(said, ToNode::Acquire { .. });
         Said::Pass(said)
     }
 
     /// Handles a message of the node. Returns the message for the client, if there is one.
     pub(super) fn on_node(&mut self, said: ToClient, now: Time) -> Option<ToClient> {
         if let ToClient::Welcome { version, site, time, contact } = said {
-            let estimate = LeaseEstimate::new(contact, self.hello_said, time);
-            self.next_ping = estimate.ping_every().map(|every| self.hello_said + every);
-            self.estimate = Some(estimate);
+            self.greeted(version, self.hello_said, time, contact);
             return Some(ToClient::Welcome { version, site, time: now, contact: None });
+        }
+        if let Some(tag) = said.tag().filter(|tag| self.is_claim(*tag)) {
+            return self.on_claim_answer(tag, said);
         }
         let Some(estimate) = &mut self.estimate else { return Some(said) };
         match said {
             ToClient::Pong { tag, time } => {
                 let before = estimate.end();
                 estimate.on_pong(tag, time);
-                let lease_end = estimate.end();
-                (lease_end > before && !self.holds.is_empty()).then_some(ToClient::Extended { lease_end })
+                if estimate.end() > before { self.extended() } else { None }
             }
             ToClient::Extended { lease_end } => {
                 estimate.on_lease(lease_end);
-                Some(ToClient::Extended { lease_end: estimate.end() })
+                self.extended()
             }
             ToClient::Granted { tag, fence, slot, lease_end, margin } => {
                 estimate.on_lease(lease_end);
-                self.holds.insert(tag);
-                Some(ToClient::Granted { tag, fence, slot, lease_end: estimate.end(), margin })
+                self.waiting.remove(&tag);
+                self.holds.insert(tag, RelayedHold::default());
+                if self.can_move && self.version >= HAS_CLAIMS {
+                    self.owed.push(ToNode::Prove { tag });
+                }
+                let lease_end = self.safe_until()?;
+                Some(ToClient::Granted { tag, fence, slot, lease_end, margin })
             }
             ToClient::Lost { tag, act_by, why } => {
                 let act_by = estimate.local(act_by).min(estimate.end());
-                self.act_by = Some(self.act_by.map_or(act_by, |known| known.min(act_by)));
-                Some(ToClient::Lost { tag, act_by, why })
+                Some(self.lose(tag, act_by, why))
             }
             ToClient::Released(tag) => {
                 self.holds.remove(&tag);
                 Some(said)
             }
-            ToClient::Welcome { .. }
-            | ToClient::Cancelled(_)
-            | ToClient::TimedOut(_)
-            | ToClient::Busy(_)
-            | ToClient::LostV2 { .. }
-            | ToClient::Refused { .. }
-            | ToClient::RefusedV2 { .. }
-            | ToClient::Queue { .. }
-            | ToClient::Status { .. }
-            | ToClient::StatusWithDisk { .. }
-            | ToClient::Broken { .. }
-            | ToClient::RulesSet { .. }
-            | ToClient::Locks { .. }
-            | ToClient::Leaves { .. }
-            | ToClient::Left(_)
-            | ToClient::Traced { .. }
-            | ToClient::StatusWithVoters { .. }
-            | ToClient::VotersChanged(_)
-            | ToClient::VotersRefused { .. }
-            | ToClient::Access { .. }
-            | ToClient::AccessSet { .. }
-            | ToClient::Diagnoses { .. } => Some(said),
+            ToClient::Proof { tag, proof } => {
+                if let Some(hold) = self.holds.get_mut(&tag) {
+                    hold.proof = Some(proof);
+                }
+                None
+            }
+            ToClient::Settled { tag, lease_end } => {
+                estimate.on_lease(lease_end);
+                self.on_settled(tag);
+                self.extended()
+            }
+            ToClient::Leaving => {
+                self.leaving = true;
+                None
+            }
+            ToClient::Welcome { .. } | ToClient::Claimed { .. } => None,
+            ToClient::Cancelled(tag)
+            | ToClient::TimedOut(tag)
+            | ToClient::Busy(tag)
+            | ToClient::LostV2 { tag, .. }
+            | ToClient::Refused { tag, .. }
+            | ToClient::RefusedV2 { tag, .. }
+            | ToClient::Queue { tag, .. }
+            | ToClient::Status { tag, .. }
+            | ToClient::StatusWithDisk { tag, .. }
+            | ToClient::Broken { tag, .. }
+            | ToClient::RulesSet { tag, .. }
+            | ToClient::Locks { tag, .. }
+            | ToClient::Leaves { tag, .. }
+            | ToClient::Left(tag)
+            | ToClient::Traced { tag, .. }
+            | ToClient::StatusWithVoters { tag, .. }
+            | ToClient::VotersChanged(tag)
+            | ToClient::VotersRefused { tag, .. }
+            | ToClient::Access { tag, .. }
+            | ToClient::AccessSet { tag, .. }
+            | ToClient::Diagnoses { tag, .. } => {
+                self.waiting.remove(&tag);
+                self.questions.remove(&tag);
+                Some(said)
+            }
         }
+    }
+
+    /// Notes the answer to a greeting that was said at `said`, by a node whose clock showed `time`.
+    fn greeted(&mut self, version: u16, said: Time, time: Time, contact: Option<Contact>) {
+        let estimate = LeaseEstimate::new(contact, said, time);
+        self.next_ping = estimate.ping_every().map(|every| said + every);
+        (self.estimate, self.version) = (Some(estimate), version);
+    }
+
+    /// Notes that a lock is lost: the client must have stopped by `act_by`, and does not claim it elsewhere.
+    fn lose(&mut self, tag: Tag, act_by: Time, why: LossKind) -> ToClient {
+        self.act_by = Some(self.act_by.map_or(act_by, |known| known.min(act_by)));
+        if let Some(hold) = self.holds.get_mut(&tag) {
+            hold.proof = None;
+        }
+        ToClient::Lost { tag, act_by, why }
+    }
+
+    /// Notes that a lock which was claimed is held through this node: it can be claimed at others again.
+    fn on_settled(&mut self, tag: Tag) {
+        let Some(hold) = self.holds.get_mut(&tag).filter(|hold| hold.proof.is_some()) else { return };
+        (hold.former, hold.until) = (None, None);
+        self.owed.push(ToNode::Prove { tag });
+    }
+
+    /// Takes the messages that the relay itself has for the node.
+    pub(super) fn take_owed(&mut self) -> Vec<ToNode> {
+        std::mem::take(&mut self.owed)
     }
 
     /// Returns a ping, which tells the node that the client is still there, if one is due.
@@ -138,84 +247,20 @@ impl RelayedSession {
 
     /// Returns a message with the time until when the client may rely on what it holds, if it holds anything.
     pub(super) fn extended(&self) -> Option<ToClient> {
-        let lease_end = self.estimate.as_ref().filter(|_| !self.holds.is_empty())?.end();
-        Some(ToClient::Extended { lease_end })
+        Some(ToClient::Extended { lease_end: self.safe_until()? })
+    }
+
+    /// Returns until when nobody else gets what the client holds, if it holds anything.
+    fn safe_until(&self) -> Option<Time> {
+        let estimate = self.estimate.as_ref().filter(|_| self.holds.values().any(|hold| !hold.is_unknown))?;
+        let promised = self.moving.as_ref().map_or(estimate.end(), |moving| moving.end);
+        let limits = self.holds.values().filter_map(|hold| hold.until);
+        limits.chain([promised]).min()
     }
 
     /// Returns when another client may get what this one holds, if it holds anything. No process may use it after that.
     pub(super) fn end(&self) -> Option<Time> {
-        let estimate = self.estimate.as_ref().filter(|_| !self.holds.is_empty())?;
-        Some(self.act_by.map_or(estimate.end(), |act_by| act_by.min(estimate.end())))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use meshlock_cluster::time::{Drift, Span};
-    use meshlock_wire::clients::{Contact, LossKind};
-
-    const VERSION: u16 = 3;
-
-    use super::*;
-
-    fn at(millis: u64) -> Time {
-        Time::from_micros(millis * 1000)
-    }
-
-    /// A session that was opened at 1 s, with a node whose clock showed 100 s.
-    fn session() -> RelayedSession {
-        let mut session = RelayedSession::default();
-        let hello = ToNode::Hello { version: VERSION, who: "test".parse().unwrap() };
-        assert_eq!(session.on_client(hello.clone(), at(1000)), Said::Pass(hello));
-        let contact = Some(Contact { silence: Span::from_millis(2000), drift: Drift::from_ppm(0) });
-        let site: meshlock_cluster::names::SiteName = "a".parse().unwrap();
-        let welcome =
-            |time, contact| ToClient::Welcome { version: VERSION, site: site.clone(), time, contact };
-        let passed_on = session.on_node(welcome(at(100_000), contact), at(1010));
-        assert_eq!(passed_on, Some(welcome(at(1010), None)));
-        session
-    }
-
-    fn granted(tag: Tag, lease_end: Time) -> ToClient {
-        ToClient::Granted { tag, fence: 7, slot: None, lease_end, margin: Span::from_millis(500) }
-    }
-
-    #[test]
-    fn a_client_is_told_moments_of_its_own_clock_and_relies_on_nothing_beyond_the_session() {
-        let mut session = session();
-        assert_eq!(session.end(), None, "it holds nothing");
-        // The lease has four seconds left; the session two, counted from when hello was said.
-        let passed_on = session.on_node(granted(1, at(104_000)), at(1020));
-        assert_eq!(passed_on, Some(granted(1, at(3000))));
-        assert_eq!(session.end(), Some(at(3000)));
-        assert_eq!(session.ping(at(1499)), None);
-        let Some(ToNode::Ping(tag)) = session.ping(at(1500)) else { panic!("it is time") };
-        let passed_on = session.on_node(ToClient::Pong { tag, time: at(100_600) }, at(1600));
-        assert_eq!(passed_on, Some(ToClient::Extended { lease_end: at(3500) }));
-        assert_eq!(session.end(), Some(at(3500)));
-        assert_eq!(session.next_ping(), Some(at(2000)));
-    }
-
-    fn lost(act_by: Time) -> ToClient {
-        ToClient::Lost { tag: 1, act_by, why: LossKind::Broken }
-    }
-
-    #[test]
-    fn a_lock_that_is_lost_is_lost_by_the_clients_clock() {
-        let mut session = session();
-        session.on_node(granted(1, at(104_000)), at(1020));
-        let passed_on = session.on_node(lost(at(100_500)), at(1030));
-        assert_eq!(passed_on, Some(lost(at(1500))));
-        assert_eq!(session.end(), Some(at(1500)));
-        session.on_node(ToClient::Released(1), at(1040));
-        assert_eq!(session.end(), None, "nothing is left to be ended for");
-    }
-
-    #[test]
-    fn a_client_is_answered_here_what_the_node_cannot_know() {
-        let mut session = session();
-        assert_eq!(session.on_client(ToNode::Guard { group: 12 }, at(5)), Said::Guard(12));
-        let pong = ToClient::Pong { tag: 3, time: at(6) };
-        assert_eq!(session.on_client(ToNode::Ping(3), at(6)), Said::Answer(pong));
+        let act_by = self.act_by.filter(|_| !self.holds.is_empty());
+        self.safe_until().into_iter().chain(act_by).min()
     }
 }

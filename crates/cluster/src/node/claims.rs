@@ -33,22 +33,18 @@ use crate::claim::{ClaimKey, Proof, ProvedHold, Reserved};
 use crate::mutant::{self, Mutant};
 use crate::names::Member;
 use crate::rules::Rules;
-use crate::table::{Census, ClaimRefusal, LockClaim, LockEvent, Provable, Request, RequestRefusal};
+use crate::table::{Census, ClaimRefusal, LockClaim, Provable, Request, RequestRefusal};
 use crate::time::Span;
 
 impl Node {
     /// Gives a client the proof of a lock that it holds.
     pub(super) fn on_prove(&mut self, request: Request, out: &mut Vec<NodeOutput>) {
         let provable = self.config.claim_key.and_then(|key| Some((key, self.table.prove(request)?)));
-        let answer = match provable {
-            Some((key, Provable { lock, permits, slot, fence })) => {
-                let hold = ProvedHold { holder: self.me.clone(), lock, permits, slot, fence };
-                let proof = Box::new(Proof::new(&key, &self.cluster.bytes(), hold));
-                ClientAnswer::Proof { request, proof }
-            }
-            None => ClientAnswer::Lock(LockEvent::Refused { request, why: RequestRefusal::NotHeld }),
-        };
-        out.push(NodeOutput::Answer(answer));
+        // Without an answer there is no proof. A refusal would end the request itself.
+        let Some((key, Provable { lock, permits, slot, fence })) = provable else { return };
+        let hold = ProvedHold { holder: self.me.clone(), lock, permits, slot, fence };
+        let proof = Box::new(Proof::new(&key, &self.cluster.bytes(), hold));
+        out.push(NodeOutput::Answer(ClientAnswer::Proof { request, proof }));
     }
 
     /// Handles a client's claim.

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use meshlock_cluster::claim::{Proof, Reserved};
 use meshlock_cluster::node::VoterRefusal;
+use meshlock_cluster::time::Span;
 use meshlock_wire::clients::{RefusalKind, Tag, ToClient, ToNode};
 use tokio::task::AbortHandle;
 
@@ -14,7 +16,8 @@ use super::convert;
 use super::guarded::kill_by;
 use super::watch::ClientWatch;
 use crate::front::{
-    AcquireEvent, AcquireParams, Acquisition, Admitted, Front, NotAnswered, Observer, Owner, VotersNotChanged,
+    AcquireEvent, AcquireParams, Acquisition, Admitted, ClaimNews, Front, NotAnswered, Observer, Owner,
+    VotersNotChanged,
 };
 
 /// An open request of a client.
@@ -114,6 +117,15 @@ impl Observer for ReplyObserver {
         client.say(&convert::event(*tag, event));
         client.channel.flush_soon();
     }
+
+    fn on_claim(&self, _: &Acquisition<Self>, news: &ClaimNews) {
+        let ReplyObserver { client, tag, holds } = self;
+        if !matches!(news, ClaimNews::Proof(_)) && !holds.swap(true, Ordering::Relaxed) {
+            client.held.fetch_add(1, Ordering::Release);
+        }
+        client.say(&convert::claim_news(*tag, news));
+        client.channel.flush_soon();
+    }
 }
 
 impl ConnectedClient {
@@ -124,6 +136,27 @@ impl ConnectedClient {
             let observer = ReplyObserver { client: self.clone(), tag, holds: AtomicBool::new(false) };
             let acquisition = self.front.acquire(&by.caller, Owner::Session(by.session), wanted, observer);
             self.keep(tag, OpenRequest::Lock(acquisition));
+        }
+    }
+
+    /// Claims a lock that the client holds through another site, or through a connection that was cut.
+    pub(super) fn claim(self: &Arc<Self>, by: &Greeted, tag: Tag, proof: Proof, contact: Option<Span>) {
+        if self.reserve(tag) {
+            self.has_asked.store(true, Ordering::Relaxed);
+            let reserved = contact.map_or(Reserved::Forever, |ago| Reserved::SinceContact { ago });
+            let observer = ReplyObserver { client: self.clone(), tag, holds: AtomicBool::new(false) };
+            let acquisition = self.front.prepare(&by.caller, &proof.hold().lock, observer);
+            self.keep(tag, OpenRequest::Lock(acquisition.clone()));
+            acquisition.claim(by.session, proof, reserved);
+        }
+    }
+
+    /// Gives the client a proof of a lock that it holds. What it can prove is kept for it if its connection is cut.
+    pub(super) fn prove(&self, tag: Tag) {
+        let open = self.open().get(&tag).cloned();
+        if let Some(OpenRequest::Lock(acquisition)) = open {
+            self.has_proofs.store(true, Ordering::Relaxed);
+            acquisition.prove();
         }
     }
 
@@ -204,6 +237,8 @@ async fn answer(
         | ToNode::Guard { .. }
         | ToNode::KeepAlive
         | ToNode::StayInTouch
+        | ToNode::Prove { .. }
+        | ToNode::Claim { .. }
         | ToNode::Watch { .. } => {
             let (kind, why) = (RefusalKind::BadRequest, "this is no question".to_owned());
             ToClient::Refused { tag, kind, why }

@@ -53,6 +53,8 @@ pub(super) struct ConnectedClient {
     pub(super) stays_in_touch: AtomicBool,
     /// Set if the connection only keeps the sessions of its process open.
     pub(super) keep_alive: OnceLock<KeepAlive>,
+    /// Whether it has ever asked for a proof of a lock.
+    pub(super) has_proofs: AtomicBool,
     /// Says when its certificate is not accepted any more.
     ending: Arc<Ending>,
 }
@@ -102,6 +104,7 @@ impl ConnectedClient {
             has_asked: AtomicBool::new(false),
             stays_in_touch: AtomicBool::new(false),
             keep_alive: OnceLock::new(),
+            has_proofs: AtomicBool::new(false),
             ending: Arc::default(),
         });
         // The connection is closed last: its end tells the client that everything is released.
@@ -110,6 +113,7 @@ impl ConnectedClient {
             gone = client.read_all() => gone,
             () = client.channel.keep_writing() => client.how_gone(&Ok(false)),
             () = client.keep_telling_renewals() => Gone::CutOff,
+            () = client.tell_leaving() => Gone::CutOff,
             () = client.until_evicted() => Gone::CutOff,
             why = client.ending.happened() => client.dismiss(why),
         };
@@ -121,6 +125,9 @@ impl ConnectedClient {
         if gone == Gone::CutOff {
             client.channel.close();
             client.forget_buffers();
+            if client.has_proofs.load(Ordering::Relaxed) {
+                return client.cut_session();
+            }
             tokio::time::sleep(client.relies_for()).await;
         }
         client.until_processes_gone().await;
@@ -138,6 +145,26 @@ impl ConnectedClient {
                 self.channel.flush_soon();
             }
         }
+    }
+
+    /// Tells a client that has proofs when this site leaves, so that it claims elsewhere what it holds.
+    async fn tell_leaving(&self) {
+        self.front.node().until(|state| state.leaving).await;
+        if self.has_proofs.load(Ordering::Relaxed) {
+            self.say(&ToClient::Leaving);
+            self.channel.flush_soon();
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Leaves the session of a client with proofs to the node: the client may claim what it holds elsewhere, or here again.
+    fn cut_session(&self) {
+        let Some(Greeted { caller, session, .. }) = self.greeted.get() else { return };
+        let open = std::mem::take(&mut *self.open());
+        let acquisitions: Vec<_> = open.into_values().filter_map(|open| open.end(&self.front)).collect();
+        let last_contact = Time::from_micros(self.last_message.load(Ordering::Relaxed));
+        let relies_for = Span::from_micros(u64::try_from(self.relies_for().as_micros()).unwrap_or(u64::MAX));
+        self.front.cut_session(caller, *session, acquisitions, (last_contact, relies_for));
     }
 
     /// Tells a client whose certificate is not accepted any more why its session ends.
@@ -279,6 +306,15 @@ impl ConnectedClient {
             ToNode::Hello { .. } | ToNode::KeepAlive => {}
             ToNode::Acquire { tag, lock, wait, permits } => self.unless_too_fast(tag, admitted, || {
                 self.acquire(greeted, tag, AcquireParams { lock, wait, permits, cause: None });
+            }),
+            // Without an answer a client has no proof. A refusal would mean its request for the lock.
+            ToNode::Prove { tag } => {
+                if admitted.is_ok() {
+                    self.prove(tag);
+                }
+            }
+            ToNode::Claim { tag, proof, contact } => self.unless_too_fast(tag, admitted, || {
+                self.claim(greeted, tag, *proof, contact);
             }),
             ToNode::Watch { tag, pattern, states } => {
                 self.unless_too_fast(tag, admitted, || self.watch(greeted, tag, &pattern, states));
@@ -468,10 +504,11 @@ impl ConnectedClient {
 fn kind_of(message: &ToNode) -> Option<RequestKind> {
     match message {
         ToNode::Hello { .. } | ToNode::KeepAlive => None,
-        ToNode::Ping(_) | ToNode::StayInTouch => Some(RequestKind::Renew),
+        ToNode::Ping(_) | ToNode::StayInTouch | ToNode::Prove { .. } => Some(RequestKind::Renew),
         // A guard says who must stop when a lock is lost: without it the lock could not be given back in time.
         ToNode::Cancel(_) | ToNode::Release(_) | ToNode::Guard { .. } => Some(RequestKind::GiveBack),
         ToNode::Acquire { .. }
+        | ToNode::Claim { .. }
         | ToNode::Watch { .. }
         | ToNode::Queue { .. }
         | ToNode::Status { .. }

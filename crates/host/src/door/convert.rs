@@ -1,10 +1,10 @@
 //! Converts the node's types to messages to clients.
 
 use meshlock_cluster::node::Overview;
-use meshlock_cluster::table::{HeldLock, MAX_LISTED, RequestRefusal};
+use meshlock_cluster::table::{ClaimRefusal, HeldLock, MAX_LISTED, RequestRefusal};
 use meshlock_wire::clients::{HeldEntry, MAX_MESSAGE_BYTES, RefusalKind, Status, Tag, ToClient};
 
-use crate::front::{AcquireEvent, Ended, LockGrant, NotAnswered, NotGranted};
+use crate::front::{AcquireEvent, ClaimNews, Ended, LockGrant, NotAnswered, NotGranted};
 
 /// Converts an event of the request `tag`.
 pub(super) fn event(tag: Tag, event: &AcquireEvent) -> ToClient {
@@ -28,10 +28,31 @@ pub(super) fn event(tag: Tag, event: &AcquireEvent) -> ToClient {
                 NotGranted::Limit(_) => RefusalKind::TooManyOpen,
                 NotGranted::Unavailable(_) | NotGranted::Unaudited(_) => RefusalKind::Unavailable,
                 NotGranted::Refused(refusal) => kind_of_refusal(*refusal),
+                NotGranted::NotClaimed(ClaimRefusal::Leaving) => RefusalKind::Leaving,
+                NotGranted::NotClaimed(why) if why.is_of_this_site() => RefusalKind::Unavailable,
+                NotGranted::NotClaimed(_) => RefusalKind::BadRequest,
                 NotGranted::Busy | NotGranted::TimedOut => RefusalKind::Other,
             };
             ToClient::Refused { tag, kind, why: error.to_string() }
         }
+    }
+}
+
+/// Converts what happens to a claim, or a proof, of the request `tag`.
+pub(super) fn claim_news(tag: Tag, news: &ClaimNews) -> ToClient {
+    match news {
+        ClaimNews::Pending { grant: LockGrant { fence, slot, lease_end, margin, .. }, until } => {
+            ToClient::Claimed {
+                tag,
+                fence: fence.value(),
+                slot: *slot,
+                lease_end: *lease_end,
+                until: *until,
+                margin: *margin,
+            }
+        }
+        ClaimNews::Settled(grant) => ToClient::Settled { tag, lease_end: grant.lease_end },
+        ClaimNews::Proof(proof) => ToClient::Proof { tag, proof: proof.clone() },
     }
 }
 

@@ -6,17 +6,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use meshlock_cluster::access::{Denied, Verb};
 use meshlock_cluster::cause::Cause;
+use meshlock_cluster::claim::{Proof, Reserved};
 use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::node::{ClientAnswer, ClientCall};
 use meshlock_cluster::table::{
-    Acquire, LockEvent, LossReason, Outage, Request, RequestRefusal, Session, Wait,
+    Acquire, ClaimEvent, ClaimRefusal, LockClaim, LockEvent, LossReason, Outage, Request, RequestRefusal,
+    Session, Wait,
 };
 use meshlock_cluster::time::{Span, Time};
 use meshlock_protocol::Fence;
 use tokio::sync::Notify;
 
 use super::permits::PermitsError;
-use super::{Admitted, Front, Inner};
+use super::{Admitted, Front};
 use crate::engine::{Listener, Locked};
 use crate::gate::{AuditEvent, LockUse, TooMany, Unaudited};
 
@@ -83,6 +85,20 @@ pub enum NotGranted {
     Unaudited(#[from] Unaudited),
     #[error(transparent)]
     Refused(#[from] RequestRefusal),
+    /// The caller claimed a lock, and the claim was not accepted.
+    #[error(transparent)]
+    NotClaimed(#[from] ClaimRefusal),
+}
+
+/// What happens to a claim beside the events of every acquisition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimNews {
+    /// The claim is pending: the lock is safe as long as the grant says, and not beyond `until`.
+    Pending { grant: LockGrant, until: Option<Time> },
+    /// The claim is settled: the lock is held through this site.
+    Settled(LockGrant),
+    /// A proof of the lock, with which it can be claimed at another site.
+    Proof(Box<Proof>),
 }
 
 /// How an acquisition ended.
@@ -124,6 +140,9 @@ pub enum AcquireEvent {
 /// Receives the events of one acquisition. Called with the node's lock held: an implementation must neither wait nor call the front.
 pub trait Observer: Send + Sync + Sized + 'static {
     fn on_event(&self, acquisition: &Acquisition<Self>, event: &AcquireEvent);
+
+    /// Told only to those who claim locks or ask for proofs.
+    fn on_claim(&self, _: &Acquisition<Self>, _: &ClaimNews) {}
 }
 
 /// Ignores all events, for callers that read the [state](Acquisition::state) instead.
@@ -188,18 +207,45 @@ impl Front {
 impl<O: Observer> Acquisition<O> {
     /// Asks for the lock. Must be called once.
     pub fn start(self: &Arc<Self>, owner: Owner, wanted: AcquireParams) {
-        let Inner { node, gate, .. } = &*self.front.0;
-        if let Err(denied) = self.front.check(&self.caller, Verb::Acquire, &self.lock) {
-            return self.end(Ended::NotGranted(denied.into()));
+        match self.admit() {
+            Ok(()) => self.front.0.node.with(|node| self.ask(node, owner, wanted)),
+            Err(why) => self.end(Ended::NotGranted(why)),
         }
-        if let Err(unaudited) = self.front.audit().check() {
-            return self.end(Ended::NotGranted(unaudited.into()));
+    }
+
+    /// Claims the lock, which the caller holds through another site, for an existing session. Must be called once, instead of
+    /// [`start`](Acquisition::start).
+    pub(crate) fn claim(self: &Arc<Self>, session: Session, proof: Proof, reserved: Reserved) {
+        if let Err(why) = self.admit() {
+            return self.end(Ended::NotGranted(why));
         }
-        match gate.use_lock(&self.caller, &self.lock) {
-            Ok(counted) => *self.counted() = counted.map(Box::new),
-            Err(limit) => return self.end(Ended::NotGranted(limit.into())),
-        }
-        node.with(|node| self.ask(node, owner, wanted));
+        self.front.0.node.with(|node| {
+            if self.closed.load(Ordering::Relaxed) {
+                return;
+            }
+            node.ask(self.clone(), |request| {
+                self.request.store(request.0, Ordering::Relaxed);
+                ClientCall::Claim(Box::new(LockClaim { session, request, proof, reserved }))
+            });
+        });
+    }
+
+    /// Asks for a proof of the lock, of which the observer is told.
+    pub(crate) fn prove(&self) {
+        self.front.0.node.with(|node| {
+            let request = self.request.load(Ordering::Relaxed);
+            if request != 0 && !self.closed.load(Ordering::Relaxed) {
+                node.call(ClientCall::Prove { request: Request(request) });
+            }
+        });
+    }
+
+    /// Checks rights and limits, and counts the lock towards them.
+    fn admit(&self) -> Result<(), NotGranted> {
+        self.front.check(&self.caller, Verb::Acquire, &self.lock)?;
+        self.front.audit().check()?;
+        *self.counted() = self.front.0.gate.use_lock(&self.caller, &self.lock)?.map(Box::new);
+        Ok(())
     }
 
     /// The lock that is asked for.
@@ -363,6 +409,39 @@ impl<O: Observer> Acquisition<O> {
     }
 }
 
+impl<O: Observer> Acquisition<O> {
+    fn on_claim_event(&self, event: &ClaimEvent) {
+        let (grant, news) = match *event {
+            ClaimEvent::Refused { why, .. } => return self.end(Ended::NotGranted(why.into())),
+            ClaimEvent::Pending { fence, slot, lease_end, until, margin, .. } => {
+                let grant = LockGrant { fence, slot, lease_end, margin, by: None };
+                self.note_claim(fence);
+                (grant, ClaimNews::Pending { grant, until })
+            }
+            ClaimEvent::Settled { fence, slot, lease_end, margin, .. } => {
+                let grant = LockGrant { fence, slot, lease_end, margin, by: None };
+                (grant, ClaimNews::Settled(grant))
+            }
+        };
+        let mut state = self.locked_state();
+        if matches!(*state, AcquireState::Ended(_) | AcquireState::Lost { .. }) {
+            return;
+        }
+        *state = AcquireState::Held(grant);
+        self.counted().iter_mut().for_each(|counted| counted.on_granted());
+        self.observer.on_claim(self, &news);
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    fn note_claim(&self, fence: Fence) {
+        let audit = self.front.audit();
+        if audit.wants_all() {
+            audit.note(&self.caller, Some(&self.lock), AuditEvent::Claimed { fence: fence.value() });
+        }
+    }
+}
+
 /// Tells the node who an acquisition's own session belongs to.
 fn introduce(node: &mut Locked<'_>, session: Session, who: ClientLabel, silence: Option<Span>) {
     let terms = node.node().lease().terms();
@@ -372,6 +451,12 @@ fn introduce(node: &mut Locked<'_>, session: Session, who: ClientLabel, silence:
 
 impl<O: Observer> Listener for Acquisition<O> {
     fn on_answer(&self, answer: &ClientAnswer) {
+        if let ClientAnswer::Proof { proof, .. } = answer {
+            return self.observer.on_claim(self, &ClaimNews::Proof(proof.clone()));
+        }
+        if let ClientAnswer::Claim(event) = answer {
+            return self.on_claim_event(event);
+        }
         let ClientAnswer::Lock(event) = answer else { return };
         let ended = match event.clone() {
             LockEvent::Granted { fence, slot, lease_end, margin, by, .. } => {

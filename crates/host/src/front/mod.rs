@@ -25,7 +25,7 @@ use meshlock_cluster::access::{Denied, KnownToken, Principal, Subject, Verb};
 use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
 use meshlock_cluster::node::ClientCall;
 use meshlock_cluster::table::Session;
-use meshlock_cluster::time::Span;
+use meshlock_cluster::time::{Span, Time};
 
 use super::agreed_access;
 use super::engine::Handle;
@@ -34,7 +34,8 @@ use super::gate::{
     TooFast, TooMany, TooManyConnections, WatchUse,
 };
 pub use acquire::{
-    AcquireEvent, AcquireParams, AcquireState, Acquisition, Ended, LockGrant, NotGranted, Observer, Owner,
+    AcquireEvent, AcquireParams, AcquireState, Acquisition, ClaimNews, Ended, LockGrant, NotGranted,
+    Observer, Owner,
 };
 pub use permits::PermitsError;
 pub use questions::{BrokenLock, NotAnswered, NotWatched, QueueReader, VotersNotChanged};
@@ -227,6 +228,26 @@ impl Front {
             node.close_session(session, requests);
         });
         self.note_session_end(caller, None, why);
+    }
+
+    /// Leaves a session alone whose client's connection was cut, and which may still run: what the client can prove stays taken for the resume
+    /// window, and the rest for as long as the client may rely on it. The observers of `acquisitions`, which belong to it, are not called
+    /// again.
+    pub(crate) fn cut_session<O: Observer>(
+        &self,
+        caller: &Admitted,
+        session: Session,
+        acquisitions: impl IntoIterator<Item = Arc<Acquisition<O>>>,
+        (last_contact, relies_for): (Time, Span),
+    ) {
+        let acquisitions: Vec<_> = acquisitions.into_iter().collect();
+        self.0.node.with(|node| {
+            for request in acquisitions.iter().filter_map(|acquisition| acquisition.close_quietly()) {
+                node.forget(request);
+            }
+            node.call(ClientCall::SessionCut { session, last_contact, relies_for });
+        });
+        self.note_session_end(caller, None, "its client was cut off");
     }
 
     /// Writes to the audit log that a session has ended. The sessions of the wire APIs consist of acquisitions that have a session each,

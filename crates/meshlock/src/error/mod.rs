@@ -139,6 +139,7 @@ impl AcquireError {
                 | NodeRefusal::OlderMember { .. },
             ) => Refusal::Permits,
             NotGranted::Refused(NodeRefusal::Leaving) => Refusal::Leaving,
+            NotGranted::NotClaimed(_) => Refusal::GoneAgain,
             NotGranted::Refused(NodeRefusal::TooManyLocks) => Refusal::TooManyLocks,
             NotGranted::Refused(NodeRefusal::MakingRoom) => Refusal::MakingRoom,
             NotGranted::Refused(NodeRefusal::Failed) => Refusal::NodeFailed,

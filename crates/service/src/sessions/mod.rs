@@ -352,6 +352,7 @@ fn not_granted(error: NotGranted) -> AcquireError {
         NotGranted::Permits(error) => AcquireError::Permits(error),
         NotGranted::Limit(error) => AcquireError::Limit(error),
         NotGranted::Unaudited(error) => AcquireError::Unaudited(error),
+        NotGranted::NotClaimed(_) => AcquireError::LostAtOnce,
         NotGranted::Refused(refusal) => AcquireError::Refused(refusal),
     }
 }

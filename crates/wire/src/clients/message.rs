@@ -13,6 +13,7 @@
 //! silence the node ends the session ([`Contact`]); the client makes sure that it has stopped before.
 
 use meshlock_cluster::access::{AccessDocument, AgreedAccess};
+use meshlock_cluster::claim::Proof;
 use meshlock_cluster::names::{ClientLabel, ClusterName, LockName, SiteName};
 use meshlock_cluster::report::{
     CutOff, LockQueue, SiteLocks, Standing, TraceLine, VoterRequest, VotersReport,
@@ -102,6 +103,16 @@ pub enum ToNode {
         /// Whether it also asks every other site that it knows an address of, directly.
         others: bool,
     },
+    /// Asks for a proof of the lock that was granted for the request of this tag. In version 6, as the next one.
+    Prove { tag: Tag },
+    /// Claims a lock that the client holds through another site, or through a connection that was cut.
+    Claim {
+        tag: Tag,
+        proof: Box<Proof>,
+        /// How long ago the client sent the last message that the other site has answered; `None` if that site has certainly ended, or has
+        /// said that it [leaves](ToClient::Leaving).
+        contact: Option<Span>,
+    },
 }
 
 numbered! { ToNode {
@@ -125,6 +136,8 @@ numbered! { ToNode {
     20 => Access { tag },
     21 => SetAccess { tag, base, document },
     26 => Diagnose { tag, others },
+    30 => Prove { tag },
+    31 => Claim { tag, proof, contact },
 } }
 
 /// A message from a node to a client.
@@ -253,6 +266,28 @@ pub enum ToClient {
     AccessSet { tag: Tag, version: u64 },
     /// What sites say of themselves: first the one that was asked, then those that it has asked. In version 5.
     Diagnoses { tag: Tag, sites: Vec<AskedSite> },
+    /// The proof of a lock that the client holds, with which it can [claim](ToNode::Claim) the lock at another site. In version 6, as
+    /// all that follow.
+    Proof { tag: Tag, proof: Box<Proof> },
+    /// The claim is accepted, and not settled before a view without the other site: until then the lock is safe as long as the site's
+    /// lease lasts, and not beyond `until`.
+    Claimed {
+        tag: Tag,
+        fence: i64,
+        /// Which permit, where they are numbered.
+        slot: Option<u32>,
+        /// The lock is safe until then, on the node's clock, unless an extension follows.
+        lease_end: Time,
+        /// The lock is not safe beyond this time, on the node's clock, unless the claim is settled before.
+        until: Option<Time>,
+        /// How long before either the client is told that it has lost the lock.
+        margin: Span,
+    },
+    /// The claim is settled: the client holds the lock through this site, and can ask for a new proof.
+    Settled { tag: Tag, lease_end: Time },
+    /// This site leaves its cluster. It keeps whatever the client has a proof of until a view without it, so that the client can claim
+    /// it at another site.
+    Leaving,
 }
 
 numbered! { ToClient {
@@ -283,13 +318,17 @@ numbered! { ToClient {
     26 => Access { tag, access },
     27 => AccessSet { tag, version },
     32 => Diagnoses { tag, sites },
+    36 => Proof { tag, proof },
+    37 => Claimed { tag, fence, slot, lease_end, until, margin },
+    38 => Settled { tag, lease_end },
+    39 => Leaving,
 } }
 
 impl ToClient {
     /// Returns the request or question that the message answers.
     pub fn tag(&self) -> Option<Tag> {
         match self {
-            ToClient::Welcome { .. } | ToClient::Extended { .. } => None,
+            ToClient::Welcome { .. } | ToClient::Extended { .. } | ToClient::Leaving => None,
             ToClient::Pong { tag, .. }
             | ToClient::Granted { tag, .. }
             | ToClient::Lost { tag, .. }
@@ -314,7 +353,10 @@ impl ToClient {
             | ToClient::VotersRefused { tag, .. }
             | ToClient::Access { tag, .. }
             | ToClient::AccessSet { tag, .. }
-            | ToClient::Diagnoses { tag, .. } => Some(*tag),
+            | ToClient::Diagnoses { tag, .. }
+            | ToClient::Proof { tag, .. }
+            | ToClient::Claimed { tag, .. }
+            | ToClient::Settled { tag, .. } => Some(*tag),
         }
     }
 }

@@ -3,13 +3,14 @@
 //! A client says the highest version that it speaks, and also speaks the one before. The node answers with the highest
 //! that both speak: so a node serves clients that are one version older and one newer, and a cluster can be upgraded
 //! one program after the other. In version 3 a refusal has a kind and a loss has a reason; in version 4 an outage is a kind
-//! of its own. In version 5 a status says who votes, and clients can change that.
+//! of its own. In version 5 a status says who votes, and clients can change that. In version 6 a client can claim at another site what it
+//! holds.
 
 use super::message::ToClient;
 use super::reason::{LossKind, RefusalKind};
 
 /// The lowest and the highest version of the format between clients and nodes that this program speaks.
-pub const VERSIONS: (u16, u16) = (2, 5);
+pub const VERSIONS: (u16, u16) = (2, 6);
 
 /// The first version in which refusals have kinds and losses have reasons.
 const HAS_REASONS: u16 = 3;
@@ -23,6 +24,10 @@ pub const HAS_VOTERS: u16 = 5;
 pub const HAS_ACCESS: u16 = 5;
 /// The first version in which a node can be asked what it says of itself to whoever looks for what is wrong.
 pub const HAS_DIAGNOSES: u16 = 5;
+
+/// The first version in which a client can ask for proofs of what it holds, and claim it at another site. A node sends nothing of that
+/// to a client that has not asked.
+pub const HAS_CLAIMS: u16 = 6;
 
 /// The beginning of a version 2 node's refusal of any other version; such a node is asked again in version 2.
 pub const REFUSAL_BY_V2: &str = "this node speaks version 2 to clients";
@@ -107,8 +112,8 @@ mod tests {
 
     #[test]
     fn older_versions_down_to_the_lowest_and_all_newer_ones_are_served() {
-        let versions = [1, 2, 3, 4, 5, 6, u16::MAX].map(common_version);
-        assert_eq!(versions, [None, Some(2), Some(3), Some(4), Some(5), Some(5), Some(5)]);
+        let versions = [1, 2, 3, 4, 5, 6, 7, u16::MAX].map(common_version);
+        assert_eq!(versions, [None, Some(2), Some(3), Some(4), Some(5), Some(6), Some(6), Some(6)]);
     }
 
     #[test]

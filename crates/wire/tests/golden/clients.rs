@@ -11,8 +11,8 @@ use meshlock_wire::clients::{
 };
 
 use super::samples::{
-    access, asked_sites, cut_off, epoch, fence, queue, rules, rules_of_different_permits, site, site_locks,
-    view,
+    access, asked_sites, cut_off, epoch, fence, proof, queue, rules, rules_of_different_permits, site,
+    site_locks, view,
 };
 use super::{MESSAGE_ADVICE, Sample, compare, covers, label};
 
@@ -46,6 +46,9 @@ fn to_node() -> Vec<(String, ToNode)> {
         ("", ToNode::Access { tag: 2 }),
         ("", ToNode::SetAccess { tag: 2, base: 299, document: Box::new(access().document) }),
         ("", ToNode::Diagnose { tag: 2, others: true }),
+        ("", ToNode::Prove { tag: 1 }),
+        ("", ToNode::Claim { tag: 1, proof: Box::new(proof()), contact: Some(Span::from_millis(900)) }),
+        (" of a site that leaves", ToNode::Claim { tag: 1, proof: Box::new(proof()), contact: None }),
     ];
     let waits = [Wait::Forever, Wait::Within(Span::from_millis(30_000)), Wait::Try];
     let messages = messages.map(|(more, message)| (format!("{}{more}", label("ToNode", &message)), message));
@@ -151,6 +154,8 @@ fn to_client() -> Vec<(String, ToClient)> {
     let lost = |why| ToClient::Lost { tag: 1, act_by: at(5), why };
     let refused = |kind| ToClient::Refused { tag: 1, kind, why: "no".to_owned() };
     let margin = Span::from_millis(500);
+    let claimed =
+        |until| ToClient::Claimed { tag: 1, fence: 7, slot: Some(2), lease_end: at(5), until, margin };
     let with_voters = |presence| ToClient::StatusWithVoters {
         tag: 2,
         status: Box::new(status()),
@@ -186,6 +191,11 @@ fn to_client() -> Vec<(String, ToClient)> {
         ("", ToClient::Access { tag: 2, access: Box::new(access()) }),
         ("", ToClient::AccessSet { tag: 2, version: 300 }),
         ("", ToClient::Diagnoses { tag: 2, sites: asked_sites() }),
+        ("", ToClient::Proof { tag: 1, proof: Box::new(proof()) }),
+        ("", claimed(None)),
+        (" for a time", claimed(Some(at(6)))),
+        ("", ToClient::Settled { tag: 1, lease_end: at(5) }),
+        ("", ToClient::Leaving),
     ];
     let messages =
         messages.map(|(more, message)| (format!("{}{more}", label("ToClient", &message)), message));

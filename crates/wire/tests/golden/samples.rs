@@ -3,6 +3,7 @@
 use meshlock_cluster::access::{
     AccessDocument, AgreedAccess, AgreedLimits, AgreedToken, JoinToken, RuleText, TokenHash, Verb,
 };
+use meshlock_cluster::claim::{ClaimKey, Proof, ProvedHold};
 use meshlock_cluster::founding::{ClusterId, Founding};
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::membership::voters::{Voter, Voters};
@@ -25,6 +26,13 @@ pub(crate) fn epoch(number: u32) -> Epoch {
 
 pub(crate) fn fence() -> Fence {
     FenceClock::new(epoch(3)).enter()
+}
+
+pub(crate) fn proof() -> Proof {
+    let holder = Member { site: site("a"), incarnation: Incarnation::new(7) };
+    let lock = "jobs".parse().expect("a name");
+    let hold = ProvedHold { holder, lock, permits: 3, slot: Some(2), fence: fence() };
+    Proof::new(&ClaimKey::new([7; ClaimKey::BYTES]), b"cluster", hold)
 }
 
 pub(crate) fn founding() -> Founding {

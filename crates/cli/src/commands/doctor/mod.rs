@@ -86,7 +86,8 @@ impl Arguments {
             }
             return Ok(vec![NodeFlags::at_socket(self.socket.clone()).find()?]);
         }
-        let flags = |address: &Address| NodeFlags::at(address.clone(), self.certificate.clone(), self.plain);
+        let flags =
+            |address: &Address| NodeFlags::at(vec![address.clone()], self.certificate.clone(), self.plain);
         self.node.iter().map(|address| flags(address).find()).collect()
     }
 }

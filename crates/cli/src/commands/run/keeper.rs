@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Args;
+use meshlock_client::NodeEndpoint;
 use meshlock_client::relay::Relay;
+use meshlock_cluster::address::Address;
 use meshlock_tls::Security;
 use nix::sys::signal::{SigSet, Signal};
 
@@ -26,14 +28,25 @@ pub(crate) struct Arguments {
     /// The directory of the client's certificate
     #[arg(long)]
     certificate: Option<PathBuf>,
+    /// The addresses of the nodes that the session can move to
+    #[arg(long, value_delimiter = ',')]
+    places: Vec<Address>,
+    /// The index of the one that is connected
+    #[arg(long, default_value_t = 0)]
+    at: usize,
 }
 
-/// Returns the command that starts a keeper, with this certificate or without TLS.
-pub(crate) fn command(certificate: Option<PathBuf>) -> Command {
+/// Returns the command that starts a keeper, with this certificate or without TLS, for a session that can move between these nodes, of
+/// which the one at index `at` is connected.
+pub(crate) fn command(certificate: Option<PathBuf>, places: &[NodeEndpoint], at: usize) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg(NAME);
     if let Some(dir) = certificate {
         command.arg("--certificate").arg(dir);
+    }
+    if places.len() > 1 {
+        let places: Vec<String> = places.iter().map(ToString::to_string).collect();
+        command.arg("--places").arg(places.join(",")).arg("--at").arg(at.to_string());
     }
     command
 }
@@ -52,6 +65,8 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
     let keep_alive = UnixStream::from(io::stderr().as_fd().try_clone_to_owned()?);
     // What is written to standard error would count as a process that misuses its keep-alive.
     rustix::stdio::dup2_stderr(OpenOptions::new().write(true).open("/dev/null")?)?;
-    Relay::new(client, node, &security)?.kept_by(keep_alive)?.run()?;
+    let place = |address| NodeEndpoint::Tcp { address, security: security.clone() };
+    let places = arguments.places.iter().cloned().map(place).collect();
+    Relay::new(client, node, &security)?.among(places, arguments.at).kept_by(keep_alive)?.run()?;
     Ok(CommandOutcome::Done)
 }

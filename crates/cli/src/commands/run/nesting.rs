@@ -21,7 +21,7 @@ use meshlock_wire::clients::Status;
 
 use crate::commands::target;
 use crate::embedded;
-use crate::location::{FoundBy, NodeFlags, NodeLocation, node_address};
+use crate::location::{FoundBy, NodeFlags, NodeLocation, node_addresses};
 use crate::output::UsageError;
 
 /// Maximum number of processes above this one that are looked at.
@@ -43,10 +43,10 @@ pub(super) fn words(location: Option<&NodeLocation>) -> [String; 2] {
     // Relative to another directory a path would be another one.
     let absolute =
         |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
-    match (&location.endpoint, location.certificate()) {
-        (NodeEndpoint::Socket(path), _) => [absolute(path), String::new()],
-        (NodeEndpoint::Tcp { address, .. }, None) => [address.to_string(), PLAIN.to_owned()],
-        (NodeEndpoint::Tcp { address, .. }, Some(dir)) => [address.to_string(), absolute(dir)],
+    match (location.endpoints(), location.certificate()) {
+        ([NodeEndpoint::Socket(path)], _) => [absolute(path), String::new()],
+        (_, None) => [location.to_string(), PLAIN.to_owned()],
+        (_, Some(dir)) => [location.to_string(), absolute(dir)],
     }
 }
 
@@ -56,8 +56,8 @@ fn location_of([place, certificate]: &[String; 2]) -> Option<NodeLocation> {
     match certificate.as_str() {
         "" if place == EMBEDDED => embedded::socket().map(at_socket),
         "" => Some(at_socket(place.into())),
-        PLAIN => NodeFlags::at(node_address(place).ok()?, None, true).find().ok(),
-        dir => NodeFlags::at(node_address(place).ok()?, Some(dir.into()), false).find().ok(),
+        PLAIN => NodeFlags::at(node_addresses(place).ok()?, None, true).find().ok(),
+        dir => NodeFlags::at(node_addresses(place).ok()?, Some(dir.into()), false).find().ok(),
     }
 }
 

@@ -38,6 +38,8 @@ pub(super) struct RunRequest {
     who: ClientLabel,
     /// The node; `None` for the embedded node, which is started again if it ends.
     location: Option<NodeLocation>,
+    /// Index of the node to try first, where several are named.
+    first: usize,
     /// A connection that has not been used yet.
     connection: Option<Connection>,
     supervisor: WaitingSupervisor,
@@ -90,17 +92,42 @@ impl RunRequest {
         let supervisor = WaitingSupervisor::start(&nesting::words(location.as_ref()), &lock, command)?;
         nesting::refuse_own_lock(location.as_ref(), &lock, permits, &who)?;
         let since = now();
-        let connection = Some(connect(location.as_ref(), &who)?);
-        Ok(RunRequest { lock, wait, permits, who, location, connection, supervisor, since })
+        let mut request =
+            RunRequest { lock, wait, permits, who, location, first: 0, connection: None, supervisor, since };
+        request.connection = Some(request.connect()?);
+        Ok(request)
+    }
+
+    /// Connects to the node, or to the first that answers where several are named. The embedded node is started if it does not run.
+    fn connect(&mut self) -> anyhow::Result<Connection> {
+        let connected = match &self.location {
+            Some(location) => location.connect_for_children(self.first, &self.who).map(|(connection, at)| {
+                self.first = at;
+                connection
+            }),
+            None => embedded::connect(&self.who),
+        };
+        connected.map_err(|error| match error.downcast_ref() {
+            // The same exit code as for a client that may acquire other locks, but not this one.
+            Some(ConnectionError::Refused { kind: RefusalKind::Denied, .. }) => {
+                UsageError::new(error.to_string()).into()
+            }
+            _ => error,
+        })
+    }
+
+    /// Makes the next connection go to another node. Returns false if no other is named.
+    fn go_on_elsewhere(&mut self) -> bool {
+        let named = self.location.as_ref().map_or(1, |location| location.endpoints().len());
+        self.first = (self.first + 1) % named;
+        named > 1
     }
 
     /// Returns which node is used, and why.
     pub(super) fn chosen_node(&self) -> String {
-        let embedded = self.connection.as_ref().map(|connection| connection.endpoint().to_string());
-        match &self.location {
-            Some(location) => format!("uses the node at {location}: {}", location.found_by),
-            None => format!("uses the node at {}: {}", embedded.unwrap_or_default(), FoundBy::Embedded),
-        }
+        let endpoint = self.connection.as_ref().map(|connection| connection.endpoint().to_string());
+        let found_by = self.location.as_ref().map_or(&FoundBy::Embedded, |location| &location.found_by);
+        format!("uses the node at {}: {found_by}", endpoint.unwrap_or_default())
     }
 
     /// Returns the supervisor, to start CMD with.
@@ -108,18 +135,28 @@ impl RunRequest {
         self.supervisor
     }
 
-    /// Waits for the answer. If the embedded node ends meanwhile, it is started again.
+    /// Waits for the answer. If the node ends or leaves meanwhile, another one is asked where several are named; the embedded node is
+    /// started again.
     pub(super) fn wait(&mut self, events: &EventSource) -> anyhow::Result<Waited> {
+        // Number of nodes in a row that leave their cluster, or are cut off from it: each is asked once before this command gives up.
+        let mut declined = 0;
+        let named = self.location.as_ref().map_or(1, |location| location.endpoints().len());
         loop {
             let connection = match self.connection.take() {
                 Some(connection) => connection,
-                None => connect(self.location.as_ref(), &self.who)?,
+                None => self.connect()?,
             };
             match self.wait_at(connection, events) {
+                Ok(None | Some(Waited::Unavailable(_))) if declined + 1 < named => {
+                    declined += 1;
+                    self.go_on_elsewhere();
+                }
                 Ok(Some(waited)) => return Ok(waited),
                 Ok(None) if self.location.is_none() => {}
                 Ok(None) => return Ok(Waited::NodeLeaves),
-                Err(error) if self.location.is_none() && is_gone(&error) => {}
+                Err(error) if is_gone(&error) && (self.location.is_none() || self.go_on_elsewhere()) => {
+                    declined = 0;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -180,21 +217,6 @@ impl RunRequest {
             Wait::Try | Wait::Forever => format!("someone else has the lock '{}'{holder}", self.lock),
         }
     }
-}
-
-/// Connects to the node at this place; `None` is the embedded node, which is started if it does not run.
-fn connect(location: Option<&NodeLocation>, who: &ClientLabel) -> anyhow::Result<Connection> {
-    let connected = match location {
-        Some(location) => location.connect_for_children(who),
-        None => embedded::connect(who),
-    };
-    connected.map_err(|error| match error.downcast_ref() {
-        // The same exit code as for a client that may acquire other locks, but not this one.
-        Some(ConnectionError::Refused { kind: RefusalKind::Denied, .. }) => {
-            UsageError::new(error.to_string()).into()
-        }
-        _ => error,
-    })
 }
 
 /// Describes the client that has held the lock longest; `None` if nobody holds it any more.

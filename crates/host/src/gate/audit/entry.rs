@@ -15,6 +15,10 @@ pub(crate) enum AuditEvent {
     Granted {
         fence: i64,
     },
+    /// A lock that was granted by another site was claimed here.
+    Claimed {
+        fence: i64,
+    },
     /// The access rules deny a request.
     Denied {
         verb: Verb,
@@ -57,6 +61,7 @@ impl AuditEvent {
     pub(super) fn name(&self) -> &'static str {
         match self {
             AuditEvent::Granted { .. } => "granted",
+            AuditEvent::Claimed { .. } => "claimed",
             AuditEvent::Denied { .. } => "denied",
             AuditEvent::Unknown => "unknown",
             AuditEvent::Limited { .. } => "limited",
@@ -71,7 +76,7 @@ impl AuditEvent {
 
     /// Whether the event is logged even if no audit log is configured.
     pub(super) fn is_notable(&self) -> bool {
-        !matches!(self, AuditEvent::Granted { .. } | AuditEvent::Ended { .. })
+        !matches!(self, AuditEvent::Granted { .. } | AuditEvent::Claimed { .. } | AuditEvent::Ended { .. })
     }
 
     /// Whether the event says that somebody was given something or changed something. Where the audit log is required, nothing of that
@@ -79,6 +84,7 @@ impl AuditEvent {
     pub(super) fn is_act(&self) -> bool {
         match self {
             AuditEvent::Granted { .. }
+            | AuditEvent::Claimed { .. }
             | AuditEvent::Broke { .. }
             | AuditEvent::SetRules { .. }
             | AuditEvent::Removed { .. }
@@ -117,7 +123,7 @@ impl AuditEntry {
         }
         match event {
             // As text, as everywhere in our JSON: the numbers of some languages cannot hold it.
-            AuditEvent::Granted { fence } => {
+            AuditEvent::Granted { fence } | AuditEvent::Claimed { fence } => {
                 put("verb", Verb::Acquire.name().into());
                 put("fence", fence.to_string().into());
             }

@@ -1,0 +1,198 @@
+//! Commands that are given several nodes of one cluster.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use meshlock_testing::eventually;
+use rustix::process::Signal;
+
+use super::site::{Files, Process, json, meshlock, output, says};
+
+const SITES: [&str; 3] = ["a", "b", "c"];
+
+/// Three sites that serve clients over a network, and the addresses of these doors as `--node` takes them.
+fn three_sites() -> (Files, String) {
+    let more = "[lease]\nlength = '2s'\nmargin = '300ms'\nrenew_every = '300ms'\n";
+    let files = Files::new(3, false, more);
+    // All are bound at once, so that they differ.
+    let doors = SITES.map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    let doors: Vec<SocketAddr> = doors.iter().map(|door| door.local_addr().unwrap()).collect();
+    for (site, door) in SITES.iter().zip(&doors) {
+        let path = files.path(&format!("{site}.toml"));
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, format!("clients = '{door}'\n{text}")).unwrap();
+    }
+    let doors: Vec<String> = doors.iter().map(ToString::to_string).collect();
+    (files, doors.join(","))
+}
+
+#[test]
+fn a_command_that_is_given_several_nodes_uses_the_first_that_answers() {
+    let (files, nodes) = three_sites();
+    let mut sites = files.start_all(&SITES);
+    let used = |arguments: &[&str]| {
+        let output =
+            output(files.home(), &[&["run", "-v", "--plain"], arguments, &["x", "--", "true"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let [first, second, _] = nodes.split(',').collect::<Vec<_>>()[..] else { panic!("three of them") };
+    assert!(used(&["--node", &nodes]).contains(&format!("the node at {first}")));
+    sites[0].signal(Signal::KILL);
+    sites[0].end();
+    let said = used(&["--node", &nodes]);
+    assert!(said.contains(&format!("the node at {second}")), "{said}");
+    // Other commands do the same, and the variable is read like the flag.
+    let mut status = meshlock(files.home());
+    status.args(["status", "--plain", "--json"]).env("MESHLOCK_NODE", &nodes);
+    let status = status.output().unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(status["site"], "b");
+    // If none answers, the message names all of them.
+    drop(sites);
+    let output = output(files.home(), &["run", "--plain", "--node", &nodes, "x", "--", "true"]);
+    assert_eq!(output.status.code(), Some(69));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&nodes));
+}
+
+#[test]
+fn a_command_that_waits_asks_another_node_when_its_own_is_killed() {
+    let (files, nodes) = three_sites();
+    let mut sites = files.start_all(&SITES);
+    let mut holder = files.client("b", "holder");
+    holder.acquire("jobs");
+    let mut run = meshlock(files.home());
+    run.args(["run", "jobs", "--plain", "--node", &nodes, "--", "echo", "in"]);
+    let mut run = Process::start(run, files.home().join("run.log"));
+    let waiters_at = |site: &str| {
+        let queue = json(files.home(), &["queue", "jobs", "--socket", &files.path("b.sock")]);
+        let sites = queue["sites"].as_array().unwrap().clone();
+        sites.iter().any(|queue| queue["site"] == site && !queue["waiters"].as_array().unwrap().is_empty())
+    };
+    eventually("it waits at a", || waiters_at("a"));
+    sites[0].signal(Signal::KILL);
+    sites[0].end();
+    eventually("it waits at b", || waiters_at("b"));
+    holder.release();
+    assert_eq!(run.line(), "in");
+    assert!(run.end().success(), "{}", run.log());
+}
+
+#[test]
+fn a_rolling_restart_fails_no_command_that_is_given_several_nodes() {
+    let (files, nodes) = three_sites();
+    let mut sites = files.start_all(&SITES);
+    let (is_over, done) = (AtomicBool::new(false), AtomicU32::new(0));
+    let all_at = |site: &str| {
+        let status = json(files.home(), &["status", "--socket", &files.path(&format!("{site}.sock"))]);
+        status["view"]["members"].as_array().map_or(0, Vec::len) == SITES.len()
+    };
+    std::thread::scope(|scope| {
+        for lock in ["x", "x", "y"] {
+            let (files, nodes, is_over, done) = (&files, &nodes, &is_over, &done);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    says(files.home(), &["run", lock, "--plain", "--node", nodes, "--", "true"]);
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        // Ends the load also if an assertion below fails: the scope waits for its threads.
+        let _end = EndLoad(&is_over);
+        for (at, site) in SITES.iter().enumerate() {
+            let before = done.load(Ordering::Relaxed);
+            eventually("commands run", || done.load(Ordering::Relaxed) > before + 3);
+            sites[at].signal(Signal::TERM);
+            assert!(sites[at].end().success(), "{}", sites[at].log());
+            sites[at] = files.start(site);
+            sites[at].until_line(&format!("{site} is ready"));
+            eventually("all are members again", || all_at(site));
+        }
+    });
+    assert!(done.load(Ordering::Relaxed) > 9);
+}
+
+/// A command under the lock `jobs` that prints its fence, and runs until the test lets it go.
+struct Inside<'a> {
+    files: &'a Files,
+    run: Process,
+    fence: String,
+}
+
+impl<'a> Inside<'a> {
+    fn start(files: &'a Files, nodes: &str) -> Self {
+        let gate = files.home().join("gate");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &gate, rustix::fs::Mode::RWXU).unwrap();
+        let mut run = meshlock(files.home());
+        let script = "echo $MESHLOCK_FENCE; read _ < gate; echo out";
+        run.args(["run", "jobs", "--plain", "--node", nodes, "--", "sh", "-c", script]);
+        run.current_dir(files.home());
+        let run = Process::start(run, files.home().join("run.log"));
+        let fence = run.line();
+        Inside { files, run, fence }
+    }
+
+    /// Returns the site through which the lock is held, if it is held with the fence of this command and nobody else has it.
+    fn held_at(&self, asked: &str) -> Option<String> {
+        let socket = self.files.path(&format!("{asked}.sock"));
+        let queue = json(self.files.home(), &["queue", "jobs", "--socket", &socket]);
+        let holders = queue["sites"].as_array()?.iter().flat_map(|site| {
+            let holders = site["holders"].as_array().cloned().unwrap_or_default();
+            holders.into_iter().map(|holder| (site["site"].clone(), holder))
+        });
+        let holders: Vec<_> = holders.collect();
+        let [(site, holder)] = holders.as_slice() else { return None };
+        let fence = &holder["fence"];
+        let is_ours = fence.as_str().map_or_else(|| fence.to_string(), str::to_owned) == self.fence;
+        is_ours.then(|| site.as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Lets the command end, and asserts that it had the lock until then.
+    fn ends(mut self, at: &str) {
+        let socket = self.files.path(&format!("{at}.sock"));
+        let try_it = ["run", "jobs", "--try", "--socket", &socket, "--", "sh", "-c", "echo $MESHLOCK_FENCE"];
+        let refused = output(self.files.home(), &try_it);
+        assert_eq!(refused.status.code(), Some(75), "{}", String::from_utf8_lossy(&refused.stderr));
+        fs::write(self.files.home().join("gate"), "\n").unwrap();
+        assert_eq!(self.run.line(), "out");
+        assert!(self.run.end().success(), "{}", self.run.log());
+        let next: i64 = says(self.files.home(), &try_it).trim().parse().unwrap();
+        assert!(next > self.fence.parse().unwrap(), "fences rise");
+    }
+}
+
+#[test]
+fn a_command_keeps_its_lock_and_its_fence_when_its_node_is_killed() {
+    let (files, nodes) = three_sites();
+    let mut sites = files.start_all(&SITES);
+    let inside = Inside::start(&files, &nodes);
+    assert_eq!(inside.held_at("b").as_deref(), Some("a"));
+    sites[0].signal(Signal::KILL);
+    sites[0].end();
+    eventually("it holds the lock through another site", || {
+        inside.held_at("b").is_some_and(|site| site != "a")
+    });
+    inside.ends("c");
+}
+
+#[test]
+fn a_command_keeps_its_lock_and_its_fence_when_its_node_leaves() {
+    let (files, nodes) = three_sites();
+    let mut sites = files.start_all(&SITES);
+    let inside = Inside::start(&files, &nodes);
+    sites[0].signal(Signal::TERM);
+    assert!(sites[0].end().success(), "it has left before the command has ended: {}", sites[0].log());
+    eventually("it holds the lock through another site", || {
+        inside.held_at("b").is_some_and(|site| site != "a")
+    });
+    inside.ends("c");
+}
+
+struct EndLoad<'a>(&'a AtomicBool);
+
+impl Drop for EndLoad<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
