@@ -211,8 +211,7 @@ impl Plan {
     fn document(&self, kept: Option<&PathBuf>) -> Value {
         let ClusterRecovery { clusters: (old, new), voters, last, known: (index, term), first, .. } =
             &self.recovery;
-        let member =
-            |member: &Member| json!({ "site": member.site, "incarnation": member.incarnation.number() });
+        let member = |member: &Member| json!({ "site": member.site, "incarnation": member.incarnation.number().to_string() });
         json!({
             "done": kept.is_some(),
             "site": self.place.site,

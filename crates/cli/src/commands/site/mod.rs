@@ -172,7 +172,7 @@ fn list(target: &Target, status: &Status, out: &mut dyn Write) -> anyhow::Result
         let site = |member: &meshlock_cluster::names::Member| {
             json!({
                 "site": member.site,
-                "incarnation": member.incarnation.number(),
+                "incarnation": member.incarnation.number().to_string(),
                 "address": status.view.address(&member.site),
                 "votes": role(status.voters.as_ref(), &member.site).map(voters::Role::label),
             })
