@@ -19,13 +19,14 @@
 //! than a voter does not take its place.
 //!
 //! **Never below a majority that is up.** No step makes a set of voters decide of which a majority is not there, as far as the leader
-//! knows: each of them takes part and has said that it acts as this voter.
+//! knows: each of them takes part, has said that it acts as this voter, and writes what is committed (`autopilot/lagging.rs`).
 //!
 //! **Versions.** A program that does not know changes of voters would go on counting the first ones. Members say with their renewals which
 //! disk they have; those programs do not. So no change begins before every member has said so.
 
 mod absence;
 mod improve;
+mod lagging;
 mod refusal;
 mod request;
 #[cfg(test)]
@@ -42,6 +43,7 @@ use crate::names::{Incarnation, Member, SiteName};
 use crate::report::VoterRequest;
 use crate::time::{Span, Time};
 use crate::view::View;
+use lagging::Lagging;
 pub use refusal::VoterRefusal;
 
 /// Maximum number of sites that a refusal names.
@@ -67,6 +69,8 @@ pub(super) struct Pilot {
     absent_since: BTreeMap<u64, Time>,
     /// Since when there has been each learner.
     learner_since: BTreeMap<u64, Time>,
+    /// Voters that do not acknowledge what is committed.
+    lagging: Lagging,
     /// Since when it has led.
     since: Option<Time>,
     /// What an operator asks for.
@@ -151,15 +155,15 @@ impl Pilot {
         self.claims.get_key_value(member).map(|(member, (claim, _))| (member, *claim))
     }
 
-    /// Returns whether the voter's site takes part, and has said lately that it acts as this voter. (A member may be gone for as long as its
-    /// lease lasts.)
+    /// Returns whether the voter's site takes part, has said lately that it acts as this voter, and writes what is committed. (A member
+    /// may be gone for as long as its lease lasts.)
     fn is_there(&self, voter: &Voter, at: Situation<'_>) -> bool {
         let claim = at.view.member(&voter.site).and_then(|member| self.claims.get(member));
         claim.is_some_and(|(claim, when)| {
             claim.acts_as == Some(voter.id)
                 && voter.disk.is_none_or(|disk| disk == claim.disk)
                 && at.now.since(*when) <= at.timing.fresh
-        })
+        }) && !self.lags(voter, at)
     }
 
     /// Returns the members whose program has not said that it knows changes of voters.
