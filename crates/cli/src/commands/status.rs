@@ -147,7 +147,7 @@ fn print(status: &Status, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     writeln!(out, "{members}")?;
     writeln!(out)?;
-    voters::print(status.voters.as_ref(), out)?;
+    voters::print(status.voters.as_ref(), &status.view, out)?;
     let Status { locks, holders, waiters, sessions, .. } = status;
     writeln!(
         out,

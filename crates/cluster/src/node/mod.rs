@@ -18,6 +18,7 @@ mod attendance;
 mod autopilot;
 mod change;
 mod clients;
+mod closing;
 mod config;
 mod detour;
 mod health;
