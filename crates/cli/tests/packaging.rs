@@ -148,8 +148,15 @@ fn the_names_and_ports_of_the_manifests_fit_each_other_and_the_configuration() {
     let sources = tls["projected"]["sources"].as_array().unwrap();
     let secrets: Vec<&str> =
         sources.iter().map(|source| source["secret"]["name"].as_str().unwrap()).collect();
-    let expected: Vec<String> = (0..replicas).map(|number| format!("{name}-{number}")).collect();
+    let expected: Vec<String> = (0..7).map(|number| format!("{name}-{number}")).collect();
     assert_eq!(secrets, expected);
+    for (source, number) in sources.iter().zip(0..) {
+        // A pod of the founding must not start without its certificate; further pods may never exist.
+        assert_eq!(source["secret"]["optional"] == true, number >= replicas, "{source}");
+        let items = source["secret"]["items"].as_array().unwrap();
+        let paths: Vec<&str> = items.iter().map(|item| item["path"].as_str().unwrap()).collect();
+        assert_eq!(paths, ["ca.pem", "cert.pem", "key.pem"].map(|file| format!("{name}-{number}/{file}")));
+    }
     let mounted = |path: &str| {
         let mounts = container["volumeMounts"].as_array().unwrap();
         assert!(mounts.iter().any(|mount| mount["mountPath"] == path), "{path}");

@@ -72,7 +72,7 @@ impl Trace {
         self.line(
             now,
             "enter",
-            || json!({ "site": format!("s{machine}"), "lock": lock.as_str(), "fence": fence.value() }),
+            || json!({ "site": format!("s{machine}"), "lock": lock.as_str(), "fence": fence.value().to_string() }),
         );
     }
 

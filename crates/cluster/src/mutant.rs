@@ -146,6 +146,14 @@ mutants! {
     OldVotersNotAsked,
     /// Voters are changed although too few of those after the change are there to decide.
     MinorityPromoted,
+    /// A voter that writes nothing any more is counted on.
+    LaggingVoterCounts,
+    /// A cluster that is configured to be closed from its founding on is open until somebody closes it.
+    FoundedOpen,
+    /// A site that was removed stays barred from the cluster that is recovered on it.
+    RecoveredIsBarred,
+    /// A backup that is restored lets in again who was revoked after it was made, and does not close the cluster.
+    RestoreForgets,
     /// A site joins although the access document does not admit it.
     AdmissionIgnored,
     /// The lease of a member that was removed or revoked is renewed.

@@ -212,15 +212,18 @@ mod tests {
         assert_eq!(lines["facts"]["0"], json!({ "epoch": 2, "members": ["a", "b"] }));
     }
 
-    /// Reference: docs/compatibility.md. Version 0.1.0 wrote `seat` for `machine`.
+    /// Reference: docs/compatibility.md. Version 0.1.0 wrote `seat` for `machine`, and fences as numbers.
     #[test]
     fn a_line_that_an_older_version_wrote_is_read() {
-        for name in ["machine", "seat"] {
+        let large = ((1_i64 << 53) + 1).to_string();
+        for (name, fence) in
+            [("machine", large.clone()), ("seat", large.clone()), ("machine", format!("\"{large}\""))]
+        {
             let line = format!(
-                r#"{{"time":1,"kind":"enter","site":"a","lock":"jobs","epoch":2,"{name}":3,"fence":7}}"#
+                r#"{{"time":1,"kind":"enter","site":"a","lock":"jobs","epoch":2,"{name}":3,"fence":{fence}}}"#
             );
             let drawn = import(&line).unwrap();
-            assert_eq!(drawn["lines"]["facts"]["0"], json!({ "fence": "7", "machine": 3 }), "{name}");
+            assert_eq!(drawn["lines"]["facts"]["0"], json!({ "fence": large, "machine": 3 }), "{line}");
         }
     }
 

@@ -57,20 +57,32 @@ pub enum Voters {
     Auto,
 }
 
-/// For how long a site must have been a member before it becomes a voter, and a leader must have led before it changes the voters.
-const STABLE_AFTER: Span = Span::from_millis(30_000);
+/// Which sites may join a cluster that has no access document yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Admission {
+    /// Every site that shows a certificate of the cluster's authority, until an operator says which sites may join.
+    #[default]
+    Open,
+    /// Only the sites with which the cluster is founded, and those that an operator adds (`meshlock site add`).
+    Closed,
+}
+
+/// Default time for which a site must have been a member before it becomes a voter, and a leader must have led before it changes the voters.
+const STABLE_AFTER: Duration = Duration::from_secs(30);
 
 /// Default time after which a voter that is gone is replaced: longer than a machine takes to restart or to be upgraded.
 const REPLACE_AFTER: Duration = Duration::from_mins(10);
 
 impl Voters {
     /// Returns the setting of the node.
-    pub(crate) fn voting(self, replace_after: Option<Duration>) -> Voting {
+    pub(crate) fn voting(self, replace_after: Option<Duration>, promote_after: Option<Duration>) -> Voting {
         match self {
             Voters::Fixed => Voting::Fixed,
             Voters::Auto => {
                 let replace_after = span(replace_after.unwrap_or(REPLACE_AFTER));
-                Voting::Auto { replace_after, stable_after: STABLE_AFTER }
+                let stable_after = span(promote_after.unwrap_or(STABLE_AFTER));
+                Voting::Auto { replace_after, stable_after }
             }
         }
     }

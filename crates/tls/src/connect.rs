@@ -13,6 +13,7 @@ use super::error::{CertificateFault, TlsError};
 use super::identity::Identity;
 use super::name::{Bearer, ClientName};
 use super::verify::{ExpectBearer, ExpectSite};
+use super::x509::{Serial, particulars};
 use meshlock_cluster::names::SiteName;
 
 impl Identity {
@@ -93,6 +94,11 @@ pub fn bearer_of_chain(chain: Option<&[CertificateDer<'_>]>) -> Result<Bearer, T
     let certificate = chain.and_then(<[_]>::first);
     let bearer = Bearer::of(certificate.ok_or(TlsError::Anonymous)?);
     bearer.map_err(|error| TlsError::Peer(CertificateFault::Name(error)))
+}
+
+/// Returns the serial number of the certificate that was shown, if there was one.
+pub fn serial_of_chain(chain: Option<&[CertificateDer<'_>]>) -> Option<Serial> {
+    particulars(chain?.first()?).map(|found| found.serial)
 }
 
 /// Returns the site at the other end, after the handshake. A client is refused.

@@ -32,7 +32,7 @@ mod x509;
 pub use clock::wall_clock;
 #[cfg(all(test, feature = "authority"))]
 use connect::bearer_of;
-pub use connect::{bearer_of_chain, client_of, site_of};
+pub use connect::{bearer_of_chain, client_of, serial_of_chain, site_of};
 pub use error::{CertificateFault, IdentityError, TlsError};
 pub use expiry::{ExpiringPart, Expiry, ExpiryWarning};
 pub use identity::{FileStamps, Files, Identity};

@@ -78,6 +78,11 @@ impl Revoked {
         !self.bearers.is_empty() && self.bearers.contains(&Bearer::Client(name.clone()))
     }
 
+    /// Returns whether the certificate with this number is refused, whoever it is of.
+    pub fn has_serial(&self, serial: &Serial) -> bool {
+        self.serials.contains(serial)
+    }
+
     /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.bearers.len() + self.serials.len()

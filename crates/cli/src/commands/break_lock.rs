@@ -68,7 +68,7 @@ fn tell(
     // Sites that did not answer may not have carried out the order.
     let outcome = if missing.is_empty() { CommandOutcome::Done } else { CommandOutcome::Unfinished };
     if arguments.target.json {
-        let client = |CutOff { site, label, fence }: &CutOff| json!({ "site": site, "who": label, "fence": fence.value() });
+        let client = |CutOff { site, label, fence }: &CutOff| json!({ "site": site, "who": label, "fence": fence.value().to_string() });
         let cut_off: Vec<_> = cut_off.iter().map(client).collect();
         output::json(out, &json!({ "lock": name, "cut_off": cut_off, "missing": missing }))?;
         return Ok(outcome);

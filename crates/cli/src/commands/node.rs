@@ -23,7 +23,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::commands::backup::Backup;
 use crate::output::{CommandOutcome, UsageError};
 use crate::settings::example::EXAMPLE;
-use crate::settings::file::{self, ConfigSource, File, ListedSite, SocketMode};
+use crate::settings::file::{self, AdmissionEntry, ConfigSource, File, ListedSite, SocketMode};
 use crate::settings::guard::{Replaceable, replaceable};
 use crate::settings::{Flags, NodeSettings, located};
 use otlp::{Collector, Exporter};
@@ -89,6 +89,10 @@ pub(crate) struct Arguments {
     /// The same, with the fence floor of a backup that `meshlock backup` wrote
     #[arg(long, value_name = "FILE", conflicts_with = "fence_floor")]
     fence_floor_from: Option<PathBuf>,
+    /// Which sites may join as long as nobody has said so (`meshlock site add`, `access set admission`): every one with a certificate, or
+    /// only those with which the cluster is founded. Give it to all of these [default: open]
+    #[arg(long, value_enum)]
+    admission: Option<AdmissionEntry>,
     /// Run without TLS, between sites and for clients on other machines: only on a trusted network
     #[arg(long)]
     plain: bool,
@@ -156,6 +160,7 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<C
         api,
         clients,
         plain,
+        admission,
         fence_floor,
         fence_floor_from,
         log,
@@ -187,6 +192,7 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<C
         bootstrap_expect,
         is_check: check,
         plain,
+        admission,
         fence_floor,
     };
     let settings = NodeSettings::new(file, &source, flags)?;

@@ -53,7 +53,7 @@ fn document(name: &LockName, queue: &LockQueue) -> Value {
         json!({
             "site": site,
             "who": holder.label,
-            "fence": holder.fence.value(),
+            "fence": holder.fence.value().to_string(),
             "slot": holder.slot,
             "held_ms": millis(holder.age),
             "lost": holder.lost,

@@ -1,10 +1,12 @@
 //! `meshlock recover`: makes a site the first of a new cluster, when a majority of the voters is gone for good.
 
 use std::io::{self, IsTerminal, Write};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use meshlock_cluster::address::Address;
 use meshlock_cluster::fence_floor::{self, FloorError, highest_fence};
 use meshlock_cluster::membership::recovery::ClusterRecovery;
 use meshlock_cluster::names::{ClusterName, Member, SiteName};
@@ -28,6 +30,7 @@ without this site. Fences go on rising. When the site is started again, it grant
 over. docs/operating.md has the whole procedure.
 
 Exit codes: 0 done, 1 not confirmed, 64 it cannot be done, and the message says why.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Arguments {
     /// The configuration file of the site
     #[arg(long, value_name = "FILE")]
@@ -47,6 +50,9 @@ pub(crate) struct Arguments {
     /// The same, with the fence floor of a backup
     #[arg(long, value_name = "FILE", conflicts_with = "fence_floor")]
     fence_floor_from: Option<PathBuf>,
+    /// Go on although something accepts connections at the address of another voter
+    #[arg(long)]
+    although_others_run: bool,
     /// Say what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -62,6 +68,26 @@ pub(crate) struct Arguments {
 struct Plan {
     place: StoppedPlace,
     recovery: ClusterRecovery,
+    /// Other voters at whose addresses something accepts connections.
+    running: Vec<(SiteName, Address)>,
+}
+
+/// How long something at the address of a voter may take to accept a connection.
+const ACCEPTS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Returns the other voters of the old cluster at whose last known addresses something accepts connections. It proves nothing either way, but
+/// an operator who has forgotten a site learns it in time.
+fn running(recovery: &ClusterRecovery, site: &SiteName) -> Vec<(SiteName, Address)> {
+    let others = recovery.voters.sites().into_iter().filter(|other| other != site);
+    let addresses = others.filter_map(|other| {
+        let address = recovery.last.address(&other)?.clone();
+        Some((other, address))
+    });
+    let accepts = |address: &Address| {
+        let found = address.as_str().to_socket_addrs().into_iter().flatten();
+        found.take(2).any(|at| TcpStream::connect_timeout(&at, ACCEPTS_WITHIN).is_ok())
+    };
+    addresses.filter(|(_, address)| accepts(address)).collect()
 }
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
@@ -70,9 +96,18 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     let least = least_epoch(arguments)?;
     let recovery = stopped.disk().recovery(&place.site, arguments.cluster.clone(), least);
     let recovery = recovery.map_err(|error| UsageError::new(format!("{}: {error}", place.data.display())))?;
-    let plan = Plan { place, recovery };
+    let running = running(&recovery, &place.site);
+    let plan = Plan { place, recovery, running };
     if arguments.dry_run {
         return plan.tell(arguments.json, None, out);
+    }
+    if !plan.running.is_empty() && !arguments.although_others_run {
+        return Err(UsageError::new(format!(
+            "voters of the old cluster seem to run: {}; stop them first, because both clusters would grant the same locks. If something \
+             else listens there, say --although-others-run",
+            plan.said_running()
+        ))
+        .into());
     }
     if !arguments.yes {
         if !io::stdin().is_terminal() {
@@ -133,6 +168,11 @@ impl Plan {
         format!("{cluster}sites = [\n    {{ name = \"{site}\", address = {address} }},\n]\n")
     }
 
+    fn said_running(&self) -> String {
+        let one = |(site, address): &(SiteName, Address)| format!("{site} at {}", Printable(address));
+        self.running.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
     fn fences_above(&self) -> u64 {
         highest_fence(self.recovery.first.epoch)
     }
@@ -160,6 +200,9 @@ impl Plan {
         )?;
         if !voters.votes(site) {
             writeln!(out, "{site} did not vote any more: another site knows more than this one.")?;
+        }
+        if !self.running.is_empty() {
+            writeln!(out, "Something still accepts connections there: {}.", self.said_running())?;
         }
         writeln!(
             out,
@@ -211,8 +254,7 @@ impl Plan {
     fn document(&self, kept: Option<&PathBuf>) -> Value {
         let ClusterRecovery { clusters: (old, new), voters, last, known: (index, term), first, .. } =
             &self.recovery;
-        let member =
-            |member: &Member| json!({ "site": member.site, "incarnation": member.incarnation.number() });
+        let member = |member: &Member| json!({ "site": member.site, "incarnation": member.incarnation.number().to_string() });
         json!({
             "done": kept.is_some(),
             "site": self.place.site,
@@ -233,6 +275,7 @@ impl Plan {
                 "epoch": first.epoch.number(),
                 "fence_floor": self.fences_above().to_string(),
             },
+            "running": self.running.iter().map(|(site, _)| site).collect::<Vec<_>>(),
             "config": self.lines(),
         })
     }

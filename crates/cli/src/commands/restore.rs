@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use meshlock_cluster::access::AccessDocument;
+use meshlock_cluster::names::SiteName;
 
 use super::access::document;
 use super::backup::Backup;
@@ -16,7 +16,8 @@ use crate::output::{self, CommandOutcome, UsageError};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 All rules of the cluster are replaced by those of the backup; locks stay held meanwhile. If the backup has an access document, its
-access rules, tokens, revocations and limits replace those of the cluster. Which sites may join, who votes and the terms of leases are
+access rules, tokens and limits replace those of the cluster; who is revoked by either stays revoked, and removed sites stay removed.
+Where the cluster is open and nobody has said which sites may join, it is closed if the lost one was. Who votes and the terms of leases are
 not changed: they belong to the cluster's own sites. If fences of the cluster are below those of the backup, the command refuses: found
 the cluster with `meshlock node --fence-floor-from FILE` instead.")]
 pub(crate) struct Arguments {
@@ -49,10 +50,23 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         );
         return Err(wrong(why).into());
     }
+    if meshlock_cluster::fence_floor::highest_fence(epoch) < backup.fence_floor {
+        eprintln!(
+            "meshlock: the backup is of the cluster {}, whose fences were higher than those of {}: whatever they protected must not be \
+             protected by this cluster, or its locks must have other names",
+            backup.cluster, status.cluster
+        );
+    }
+    let members = status.view.members.iter().map(|member| &member.site);
+    let known: Vec<SiteName> = status.sites.iter().chain(members).cloned().collect();
     let current = if document::knows(&remote) { Some(document::read(&mut remote)?.document) } else { None };
-    let access = backup
-        .access
-        .filter(|wanted| current.as_ref().is_none_or(|current| !is_same_access(wanted, current)));
+    let access = backup.access.filter(|backup| {
+        current.as_ref().is_none_or(|current| {
+            let mut next = current.clone();
+            next.restore(backup, &known);
+            next != *current
+        })
+    });
     if status.view.rules == wanted && access.is_none() {
         return rules::show(target, &wanted, epoch.number(), out);
     }
@@ -64,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         }
         let question = format!(
             "Replace all rules{} of the cluster {} by version {} of the rules of {}, of {}?",
-            if access.is_some() { ", and who may do what in it," } else { "" },
+            if access.is_some() { ", and who may do what in it and join it," } else { "" },
             status.cluster,
             backup.rules_version,
             backup.cluster,
@@ -77,18 +91,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     }
     if let Some(access) = access {
         document::change(&mut remote, |document, _| {
-            document.rules.clone_from(&access.rules);
-            document.tokens.clone_from(&access.tokens);
-            document.revoked.clone_from(&access.revoked);
-            document.limits = access.limits;
+            document.restore(&access, &known);
             Ok(())
         })?;
     }
     rules::change(target, &mut remote, wanted, out)
-}
-
-/// Returns whether both documents say the same of clients.
-fn is_same_access(one: &AccessDocument, other: &AccessDocument) -> bool {
-    (&one.rules, &one.tokens, &one.revoked, one.limits)
-        == (&other.rules, &other.tokens, &other.revoked, other.limits)
 }

@@ -48,17 +48,17 @@ fn document(status: &Status) -> Value {
         let address = status.view.address(&member.site);
         json!({
             "site": member.site,
-            "incarnation": member.incarnation.number(),
+            "incarnation": member.incarnation.number().to_string(),
             "address": address,
             "leader": status.leader.as_ref() == Some(&member.site),
             "votes": role(status.voters.as_ref(), &member.site).map(voters::Role::label),
         })
     };
-    let held = |held: &meshlock_wire::clients::HeldEntry| json!({ "lock": held.lock, "who": held.who, "fence": held.fence, "held_ms": held.age.micros() / 1000 });
+    let held = |held: &meshlock_wire::clients::HeldEntry| json!({ "lock": held.lock, "who": held.who, "fence": held.fence.to_string(), "held_ms": held.age.micros() / 1000 });
     json!({
         "site": status.site,
         "cluster": status.cluster,
-        "incarnation": status.incarnation,
+        "incarnation": status.incarnation.to_string(),
         "standing": standing(&status.standing),
         "leader": status.leader,
         "lease_left_ms": status.lease_left.map(|left| left.micros() / 1000),
@@ -147,7 +147,7 @@ fn print(status: &Status, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     writeln!(out, "{members}")?;
     writeln!(out)?;
-    voters::print(status.voters.as_ref(), out)?;
+    voters::print(status.voters.as_ref(), &status.view, out)?;
     let Status { locks, holders, waiters, sessions, .. } = status;
     writeln!(
         out,

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{VoterPresence, VoterState, VotersReport};
+use meshlock_cluster::view::View;
 use serde_json::{Value, json};
 
 use crate::output::counted;
@@ -31,7 +32,7 @@ impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Role::Voter(VoterPresence::Up) => "votes",
-            Role::Voter(VoterPresence::Away) => "votes, and is away",
+            Role::Voter(VoterPresence::Away) => "has a vote, and does not vote now",
             Role::Voter(VoterPresence::WithoutDisk) => "has lost its disk, and cannot vote",
             Role::Learner => "will vote",
         })
@@ -66,8 +67,19 @@ pub(crate) fn survives(voters: &VotersReport) -> String {
     }
 }
 
+/// Says what is wrong with a voter that is not up. One whose site is a member all the same is silent, or its disk takes no writes.
+pub(super) fn trouble(voter: &VoterState, view: &View) -> String {
+    if voter.presence == VoterPresence::Away && view.member(&voter.site).is_some() {
+        return format!(
+            "{site} takes part, but does not vote: it is silent, or cannot write to its disk (`meshlock doctor` says which)",
+            site = voter.site
+        );
+    }
+    format!("{} {}", voter.site, voter.presence)
+}
+
 /// Prints who votes, how many more failures can be survived, and what is under way.
-pub(crate) fn print(voters: Option<&VotersReport>, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn print(voters: Option<&VotersReport>, view: &View, out: &mut dyn Write) -> anyhow::Result<()> {
     let Some(voters) = voters else {
         writeln!(out, "The node runs an older version, which does not say who votes.")?;
         return Ok(());
@@ -77,7 +89,7 @@ pub(crate) fn print(voters: Option<&VotersReport>, out: &mut dyn Write) -> anyho
     let count = counted(voters.voters.len() as u64, "voter");
     write!(out, "{count} ({}), and {} must be up.", names(&voters.voters), voters.quorum())?;
     for voter in voters.missing() {
-        write!(out, " {} {}.", voter.site, voter.presence)?;
+        write!(out, " {}.", trouble(voter, view))?;
     }
     writeln!(out, " {}", survives(voters))?;
     if let Some(change) = voters.change() {
@@ -119,7 +131,7 @@ mod tests {
 
     fn printed(voters: &VotersReport) -> String {
         let mut text = Vec::new();
-        print(Some(voters), &mut text).unwrap();
+        print(Some(voters), &View::default(), &mut text).unwrap();
         String::from_utf8(text).unwrap()
     }
 
@@ -145,6 +157,19 @@ mod tests {
         ] {
             assert_eq!(printed(&report(presences)), text);
         }
+    }
+
+    #[test]
+    fn a_voter_that_is_a_member_and_does_not_vote_is_not_said_to_be_away() {
+        let voters = report(&[VoterPresence::Up, VoterPresence::Away]);
+        let incarnation = meshlock_cluster::names::Incarnation::new(1);
+        let mut view = View::default();
+        view.members.push(meshlock_cluster::names::Member { site: "s1".parse().unwrap(), incarnation });
+        let mut text = Vec::new();
+        print(Some(&voters), &view, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains(" s1 takes part, but does not vote: it is silent, or cannot write"), "{text}");
+        assert!(printed(&voters).contains(" s1 is away."));
     }
 
     #[test]

@@ -103,6 +103,15 @@ sites = [
 # it knows, so give more time than that takes.
 #replace_voter_after = "10m"
 
+# With voters = "auto": for how long a site must have been a member before it becomes a voter without being asked, and a leader must have
+# led before it changes the voters.
+#promote_voter_after = "30s"
+
+# Which sites may join as long as the cluster has no access document, the same at all sites with which it is founded. "open": every site
+# with a certificate, until the first `meshlock site add`. "closed": only the sites of the list, and those that are added. It has no effect
+# once there is a document: then `meshlock access set admission` changes it.
+#admission = "open"
+
 # A fence that is to be passed when the cluster is founded, if that is known: the highest that a lost cluster may have given, such as
 # the fence_floor of a backup. The wall clock gives a floor as well, and the higher of the two counts. It has no effect later.
 #fence_floor = 0

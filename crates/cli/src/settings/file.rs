@@ -43,6 +43,8 @@ pub(crate) struct File {
     pub(super) busy_poll: Option<bool>,
     pub(super) voters: Option<VotersEntry>,
     pub(super) replace_voter_after: Option<HumanDuration>,
+    pub(super) promote_voter_after: Option<HumanDuration>,
+    pub(super) admission: Option<AdmissionEntry>,
     pub(super) fence_floor: Option<u64>,
     pub(super) lease: LeaseEntry,
     pub(super) default_rule: Option<RuleEntry>,
@@ -138,6 +140,16 @@ pub(super) enum VotersEntry {
     Auto,
 }
 
+/// The key `admission`: which sites may join while the cluster has no access document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AdmissionEntry {
+    /// Every site that shows a certificate of the cluster's authority
+    Open,
+    /// Only the sites of the list, and those that are added
+    Closed,
+}
+
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct LeaseEntry {
@@ -222,6 +234,8 @@ const KEYS: [(&str, &[&str]); 10] = [
             "busy_poll",
             "voters",
             "replace_voter_after",
+            "promote_voter_after",
+            "admission",
             "fence_floor",
             "lease",
             "default_rule",

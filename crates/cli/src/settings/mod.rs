@@ -14,13 +14,13 @@ mod tests;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use meshlock::config::{AccessToken, Lease, Rule, Voters};
+use meshlock::config::{AccessToken, Admission, Lease, Rule, Voters};
 use meshlock::{Node, NodeBuilder, StartError, Tls};
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
 
 use crate::output::UsageError;
-use file::{ConfigSource, File, ListedSite, RuleEntry, SocketMode, TlsEntry, VotersEntry};
+use file::{AdmissionEntry, ConfigSource, File, ListedSite, RuleEntry, SocketMode, TlsEntry, VotersEntry};
 
 /// Default time that clients have to release their locks when a node is told to stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -53,6 +53,8 @@ pub(crate) struct Flags {
     /// Whether the settings are only checked: then no cluster is looked for.
     pub(crate) is_check: bool,
     pub(crate) plain: bool,
+    /// Which sites may join while the cluster has no access document.
+    pub(crate) admission: Option<AdmissionEntry>,
     /// The fence that is to be passed by a cluster that is founded.
     pub(crate) fence_floor: Option<u64>,
 }
@@ -89,6 +91,12 @@ impl NodeSettings {
         let wrong = |error: StartError| located(source, error);
         let mut node = with_tuning(Node::builder(), &file).lease(lease(file.lease));
         node = found(node, &mut file, source, &mut flags)?;
+        if let Some(admission) = flags.admission.or(file.admission) {
+            node = node.admission(match admission {
+                AdmissionEntry::Open => Admission::Open,
+                AdmissionEntry::Closed => Admission::Closed,
+            });
+        }
         if let Some(fence) = flags.fence_floor.or(file.fence_floor) {
             node = node.fence_floor(fence);
         }
@@ -229,6 +237,9 @@ fn with_tuning(mut node: NodeBuilder, file: &File) -> NodeBuilder {
     }
     if let Some(away) = file.replace_voter_after {
         node = node.replace_voter_after(away.duration());
+    }
+    if let Some(member_for) = file.promote_voter_after {
+        node = node.promote_voter_after(member_for.duration());
     }
     if let Some(ttl) = file.session_ttl {
         node = node.session_ttl(ttl.duration());

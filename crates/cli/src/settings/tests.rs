@@ -95,8 +95,8 @@ fn lease_terms_and_rules_are_taken_over() {
 fn who_changes_the_voters_is_taken_over() {
     assert!(described("site = 'a'").contains("voting: Auto"), "the default");
     assert!(described("voters = 'fixed'").contains("voting: Fixed"));
-    let auto = described("voters = 'auto'\nreplace_voter_after = '1h'");
-    assert!(auto.contains("Auto") && auto.contains("3600000000"), "{auto}");
+    let auto = described("voters = 'auto'\nreplace_voter_after = '1h'\npromote_voter_after = '77s'");
+    assert!(auto.contains("Auto") && auto.contains("3600000000") && auto.contains("77000000"), "{auto}");
 }
 
 #[test]
@@ -136,6 +136,11 @@ fn errors_name_their_file_line_and_key() {
             "voters = 'auto'\nreplace_voter_after = '1s'",
             "a.toml:2: replace_voter_after: a voter that restarts is away for a while",
         ),
+        (
+            "promote_voter_after = '9s'\n[lease]\nlength = '5s'",
+            "a.toml:1: promote_voter_after: whoever is a member may be gone",
+        ),
+        ("admission = 'shut'", "a.toml:1: admission: unknown variant `shut`, expected `open` or `closed`"),
         ("local_turns = 0", "a.toml:1: local_turns: give 1 or more"),
         ("try_within = '0s'", "a.toml:1: try_within: give a positive duration"),
         ("[lease]\nlength = '1s'\nrenew_every = '1s'", "a.toml:1: lease: a lease of 1000000"),

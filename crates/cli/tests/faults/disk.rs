@@ -90,11 +90,15 @@ fn a_minority_of_full_disks_delays_nobody_and_with_a_majority_no_site_is_exclude
     let [second, third, killed, healthy] = [1, 2, 3, 4].map(|after| (leader + after) % SITES);
     // The other voters agree on views without these, led by one that can write. The sites with full disks stay members; they only
     // cannot vote.
-    for full in [leader, second] {
+    for (full, spare) in [(leader, 1), (second, 0)] {
         change_views_until_full(&trial.cluster, healthy, full, &disks[full]);
         let status = trial.cluster.status(full).unwrap();
         assert!(status.disk.is_some_and(|why| why.contains("No space left")), "the site says so itself");
         trial.until_all_served();
+        // Whoever is about to stop a site is told that these cannot vote.
+        trial.cluster.until(healthy, "counts only voters that can write", |status| {
+            status.voters.as_ref().is_some_and(|voters| voters.spare() == Some(spare))
+        });
     }
     let end = now() + TERMS.length.times(20);
     let mut holder = Session::connect(&trial.cluster.socket(killed), "holder", &mut || now() > end).unwrap();

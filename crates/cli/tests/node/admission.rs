@@ -243,3 +243,29 @@ fn a_site_is_added_and_removed_by_the_commands_of_the_document_and_others_stay_o
         eventually("its connections are ended", || site.log().contains(ended));
     }
 }
+
+#[test]
+fn a_cluster_that_is_closed_from_its_founding_on_lets_in_only_who_was_added_and_says_so() {
+    let files = Files::new(1, false, "admission = 'closed'\n");
+    let _founder = files.start_all(&["a"]);
+    let (home, socket) = (files.home(), files.path("a.sock"));
+    let address = json(home, &["site", "list", "--socket", &socket])["sites"][0]["address"].clone();
+    let mut command = meshlock(home);
+    let [data, own] = ["data-d", "d.sock"].map(|file| files.path(file));
+    command.args(["node", "--site", "d", "--plain", "--listen", "127.0.0.1:0", "--data", &data]);
+    command.args(["--socket", &own, "--join", address.as_str().unwrap()]);
+    let joiner = Process::start(command, home.join("d.log"));
+    let why = "it is not admitted; run `meshlock site add d` at a member first";
+    eventually("it is told why it stays outside", || joiner.log().contains(why));
+    eventually("the founding list is in the document", || {
+        let list = json(home, &["site", "list", "--socket", &socket]);
+        list["admission"]["state"] == "closed" && list["admission"]["admitted"][0]["site"] == "a"
+    });
+    let said = says(home, &["site", "list", "--socket", &socket]);
+    assert!(said.contains("Admission is closed. Sites that may join and are not members: none."), "{said}");
+    says(home, &["site", "add", "d", "--socket", &socket]);
+    joiner.until_line("d is ready");
+    says(home, &["access", "set", "admission", "open", "--socket", &socket]);
+    let said = says(home, &["site", "list", "--socket", &socket]);
+    assert!(said.contains("Admission is open: every site with a certificate may join."), "{said}");
+}

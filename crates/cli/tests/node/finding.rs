@@ -1,15 +1,18 @@
 //! How sites find a cluster: several addresses, names, services, and pods that share one file.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use meshlock_testing::{Loopback, WITHIN, eventually};
 use meshlock_wire::dns::{SrvTarget, answer_of};
 use rustix::process::Signal;
 
+use super::load::{Load, hold, is_still_held};
+use super::runbook::{Runbook, commands_of};
 use super::site::{Files, Process, fails, json, meshlock};
+use super::voters::{until_survives, voters};
 
 /// Leases are short, so that a site that was killed is soon excluded.
 const SHORT: &str = "[lease]\nlength = '2s'\nmargin = '300ms'\nrenew_every = '300ms'\n";
@@ -22,23 +25,18 @@ fn first_address(files: &Files) -> SocketAddr {
 
 /// Starts a site `d` that looks for the cluster at these places.
 fn join(files: &Files, places: &[&str], variables: &[(&str, &str)]) -> Process {
+    let options: Vec<&str> = places.iter().flat_map(|place| ["--join", place]).collect();
+    start_with(files, "d", &options, variables)
+}
+
+/// Starts a site without a file.
+fn start_with(files: &Files, name: &str, options: &[&str], variables: &[(&str, &str)]) -> Process {
     let mut command = meshlock(files.home());
-    command.args([
-        "node",
-        "--site",
-        "d",
-        "--plain",
-        "--listen",
-        "127.0.0.1:0",
-        "--data",
-        &files.path("data-d"),
-    ]);
-    command.args(["--socket", &files.path("d.sock")]);
-    for place in places {
-        command.args(["--join", place]);
-    }
+    let [data, socket] = [format!("data-{name}"), format!("{name}.sock")].map(|file| files.path(&file));
+    command.args(["node", "--site", name, "--plain", "--listen", "127.0.0.1:0", "--data", &data]);
+    command.args(["--socket", &socket]).args(options);
     command.envs(variables.iter().copied());
-    Process::start(command, files.home().join("d.log"))
+    Process::start(command, files.home().join(format!("{name}.log")))
 }
 
 fn members(files: &Files, site: &str) -> usize {
@@ -61,25 +59,30 @@ fn of_several_places_one_that_answers_is_enough_also_a_name() {
     join(&files, &["dns:nobody.invalid:7400", &name], &[]).until_line("d is ready");
 }
 
-/// A name server that knows one service, once it is told to.
+/// A name server that knows one service: the ports of those that were published.
 struct NameServer {
     address: SocketAddr,
-    knows: Arc<AtomicBool>,
+    knows: Arc<Mutex<Vec<u16>>>,
 }
 
 impl NameServer {
-    fn start(port: u16) -> Self {
+    fn start() -> Self {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         socket.set_read_timeout(Some(WITHIN)).unwrap();
-        let (address, knows) = (socket.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
+        let (address, knows) = (socket.local_addr().unwrap(), Arc::<Mutex<Vec<u16>>>::default());
         let told = knows.clone();
         // It ends with the test's process, or when nobody has asked for long.
         std::thread::spawn(move || {
             let mut bytes = [0; 512];
             while let Ok((length, from)) = socket.recv_from(&mut bytes) {
                 let query = &bytes[..length];
-                let target = SrvTarget { priority: 1, weight: 1, port, host: "localhost".to_owned() };
-                let known = if told.load(Ordering::Relaxed) { vec![target] } else { Vec::new() };
+                let target = |port: &u16| SrvTarget {
+                    priority: 1,
+                    weight: 1,
+                    port: *port,
+                    host: "localhost".to_owned(),
+                };
+                let known: Vec<SrvTarget> = told.lock().unwrap().iter().map(target).collect();
                 let mut answer = answer_of(query, &known);
                 if known.is_empty() {
                     // There is no such name.
@@ -96,7 +99,7 @@ impl NameServer {
 fn a_service_is_looked_up_again_and_again_until_it_is_there() {
     let files = Files::new(1, false, "");
     let _sites = files.start_all(&["a"]);
-    let server = NameServer::start(first_address(&files).port());
+    let server = NameServer::start();
     let resolver = server.address.to_string();
     let joined = join(&files, &["dns+srv:_meshlock._tcp.test"], &[("MESHLOCK_RESOLVER", &resolver)]);
     eventually("the log says what was tried", || {
@@ -105,8 +108,64 @@ fn a_service_is_looked_up_again_and_again_until_it_is_there() {
             && log.contains("dns+srv:_meshlock._tcp.test: ")
             && log.contains(&format!("{resolver}: the name server says: no such name"))
     });
-    server.knows.store(true, Ordering::Relaxed);
+    server.knows.lock().unwrap().push(first_address(&files).port());
     joined.until_line("d is ready");
+}
+
+/// Returns the port at which a site is, as another one knows it.
+fn port_of(files: &Files, name: &str, asked: &str) -> u16 {
+    let list = json(files.home(), &["site", "list", "--socket", &files.path(&format!("{asked}.sock"))]);
+    let sites = list["sites"].as_array().unwrap();
+    let site = sites.iter().find(|site| site["site"] == name).unwrap();
+    site["address"].as_str().unwrap().parse::<SocketAddr>().unwrap().port()
+}
+
+#[test]
+fn sites_join_by_a_name_alone_by_the_commands_of_the_document_also_when_the_first_site_has_gone() {
+    let steps = commands_of("### Joining by a name");
+    assert_eq!(steps.len(), 3, "{steps:?}");
+    let files = Files::new(3, false, "");
+    let names = ["a", "b", "c"];
+    let started = names.iter().map(|name| (*name).to_owned()).zip(files.start_all(&names));
+    let mut sites: BTreeMap<String, Process> = started.collect();
+    until_survives(&files, "b", 1);
+    let server = NameServer::start();
+    let (resolver, mut ports) = (server.address.to_string(), BTreeMap::new());
+    let (_holder, fence) = hold(&files, "b");
+    let load = Load::start(&files, &["b", "c"]);
+    let variables = [("SITES", "a b c"), ("PLACE", "dns+srv:_meshlock._tcp.example")];
+    let words = ["publish", "withdraw", "start", "stop"];
+    let runbook = Runbook { home: files.home(), asks: "b", words: &words, variables: &variables };
+    let mut act = |word: &str, arguments: &[&str]| {
+        let (name, options) = (arguments[0], &arguments[1..]);
+        match word {
+            "publish" => {
+                let port = *ports.entry(name.to_owned()).or_insert_with(|| port_of(&files, name, "b"));
+                server.knows.lock().unwrap().push(port);
+            }
+            "withdraw" => server.knows.lock().unwrap().retain(|port| *port != ports[name]),
+            "start" => {
+                let site = start_with(&files, name, options, &[("MESHLOCK_RESOLVER", &resolver)]);
+                site.until_line(&format!("{name} is ready"));
+                sites.insert(name.to_owned(), site);
+            }
+            _ => {
+                let mut site = sites.remove(name).unwrap();
+                site.signal(Signal::TERM);
+                assert!(site.end().success(), "{}", site.log());
+            }
+        }
+        (String::new(), 0)
+    };
+    runbook.run(&steps[0], &mut act);
+    runbook.run(&steps[1], &mut act);
+    load.goes_on(&["b", "c"]);
+    let said = runbook.run(&steps[2], &mut act);
+    assert!(said.contains("d votes in the place of a.") && said.contains("a has left."), "{said}");
+    assert_eq!(voters(&files, "e"), (["b", "c", "d"].map(str::to_owned).to_vec(), Some(1)));
+    is_still_held(&files, "e", &fence);
+    load.goes_on(&["b", "c"]);
+    load.end();
 }
 
 #[test]

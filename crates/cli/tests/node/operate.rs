@@ -33,7 +33,7 @@ fn an_operator_lists_holders_and_waiters_breaks_a_lock_and_changes_its_rules() {
     });
     assert!(text.starts_with("jobs: naimi-trehel; 1 hold it, 1 wait."), "{text}");
     let queue = json(home, &["queue", "jobs", "--socket", &a]);
-    assert_eq!(queue["holders"][0]["fence"], fence);
+    assert_eq!(queue["holders"][0]["fence"], fence.to_string());
     let own = rustix::process::getuid().as_raw();
     assert_eq!(queue["waiters"][0]["who"], format!(r#"uid:{own} (label "report.sh")"#));
 
@@ -85,7 +85,7 @@ fn a_semaphore_is_refused_beside_a_plain_holder_at_another_site_and_changes_noth
     let error = fails(home, 64, &["run", "pz", "--socket", &b, "--", "true"]);
     assert!(error.contains("the cluster's rules give 'pz' 3 permits and this program expects 1"), "{error}");
     let queue = json(home, &["queue", "pz", "--socket", &b]);
-    assert_eq!(queue["holders"][0]["fence"], fence, "it keeps what it has: {queue}");
+    assert_eq!(queue["holders"][0]["fence"], fence.to_string(), "it keeps what it has: {queue}");
     holder.release();
     says(home, &["run", "pz", "--permits", "3", "--socket", &b, "--", "true"]);
 }
@@ -134,7 +134,10 @@ fn one_frame_of_top_shows_all_members_and_their_locks() {
     assert!(text.contains("2 members · 2 of 2 voters up, 0 may fail · 1 lock in use · seen by a"), "{text}");
     assert!(text.contains(r#"(label "backup.sh") of b"#) && text.contains("leads"), "{text}");
     let document = json(home, &["top", "--socket", &a]);
-    assert_eq!((&document["locks"][0]["fence"], &document["locks"][0]["site"]), (&fence.into(), &"b".into()));
+    assert_eq!(
+        (&document["locks"][0]["fence"], &document["locks"][0]["site"]),
+        (&fence.to_string().into(), &"b".into())
+    );
     // Without a terminal it says what to do instead.
     let error = fails(home, 1, &["top", "--socket", &a]);
     assert!(error.contains("`meshlock top --once` prints one frame"), "{error}");

@@ -4,6 +4,7 @@
 //! `configure`) before or after a block that the shell runs, in the same order.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -148,6 +149,7 @@ fn a_site_that_survives_a_majority_is_recovered_by_the_commands_of_the_document(
     let socket = ground.files.path("a.sock");
     says(ground.files.home(), &["rules", "set", "pool/*", "raymond", "--socket", &socket]);
     let before = ground.fence("a", "jobs").max(ground.fence("c", "jobs"));
+    let second = ground.status("a")["view"]["members"][1]["address"].as_str().unwrap().to_owned();
     // Two machines burn. Their disks are kept here only to see that they are refused later.
     ground.kill("b");
     ground.kill("c");
@@ -163,6 +165,11 @@ fn a_site_that_survives_a_majority_is_recovered_by_the_commands_of_the_document(
     }
     let error = fails(ground.files.home(), 64, &["recover", "--config", &config]);
     assert!(error.contains("say --yes"), "{error}");
+    // Whoever has forgotten a site that runs is told so.
+    let forgotten = TcpListener::bind(&second).unwrap();
+    let error = fails(ground.files.home(), 64, &["recover", "--config", &config, "--yes"]);
+    assert!(error.contains(&format!("seem to run: b at {second}; stop them first")), "{error}");
+    drop(forgotten);
     ground.run(variables, &steps[2]);
     let recovered: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(ground.files.path("recovered.json")).unwrap()).unwrap();
@@ -211,6 +218,15 @@ fn a_cluster_whose_disks_are_all_gone_is_founded_again_with_higher_fences_by_the
     let (home, socket) = (ground.files.home(), ground.files.path("a.sock"));
     says(home, &["rules", "set", "pool/*", "raymond", "--socket", &socket]);
     let rules = json(home, &["rules", "show", "--socket", &socket])["rules"].clone();
+    let access = |arguments: &[&str]| says(home, &[&["access"], arguments, &["--socket", &socket]].concat());
+    access(&["set", "rule", "ci", "deploy/*", "acquire"]);
+    access(&["set", "revoked", "client/laptop"]);
+    says(home, &["token", "new", "bot", "--cluster", "--socket", &socket]);
+    // From now on only added sites may join, and one of them must not come back.
+    says(home, &["site", "add", "r", "--socket", &socket]);
+    says(home, &["site", "remove", "r", "--yes", "--socket", &socket]);
+    let shown = || json(home, &["access", "show", "--socket", &socket])["access"].clone();
+    let kept = shown();
     ground.run("", &keep[0]);
     let backup = ground.files.path("cluster.json");
     assert_eq!(fs::metadata(&backup).unwrap().permissions().mode() & 0o777, 0o600);
@@ -229,8 +245,16 @@ fn a_cluster_whose_disks_are_all_gone_is_founded_again_with_higher_fences_by_the
     let after = ground.fence("a", "jobs");
     assert!(after > before, "{after} > {before}");
     assert_ne!(json(home, &["rules", "show", "--socket", &socket])["rules"], rules);
+    assert_eq!(shown()["admission"], "open", "it knows nothing of the lost one");
+    access(&["set", "revoked", "client/thief"]);
     ground.run("", &steps[1]);
     assert_eq!(json(home, &["rules", "show", "--socket", &socket])["rules"], rules);
+    let now = shown();
+    for key in ["rules", "tokens", "limits", "admission", "sites", "removed"] {
+        assert_eq!(now[key], kept[key], "{key}");
+    }
+    assert_eq!((&now["admission"], &now["removed"]), (&"closed".into(), &serde_json::json!(["r"])));
+    assert_eq!(now["revoked"], serde_json::json!(["client/thief", "client/laptop"]));
 }
 
 #[test]

@@ -2,181 +2,34 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
-use meshlock_client::{Connection, Keeping, NodeEndpoint};
-use meshlock_cluster::table::Wait;
-use meshlock_testing::{BoundedChild, Deadline, Lines, WITHIN, eventually, eventually_some, joined};
-use meshlock_wire::clients::{ToClient, ToNode};
+use meshlock_testing::eventually;
 use rustix::process::Signal;
 
-use super::site::{Files, Process, fails, json, meshlock, output, says};
+use super::load::{Load, hold, is_still_held};
+use super::runbook::{Runbook, commands_of};
+use super::site::{Files, Process, fails, json, output, says};
 
 /// Only operators change the voters: what the runbooks do is not done by anybody else.
 const FIXED: &str = "voters = 'fixed'\n";
 
 /// Writes the configuration of a site that joins, as `meshlock site add` describes it.
 fn write_joiner(files: &Files, name: &str) {
+    write_joiner_with(files, name, FIXED);
+}
+
+fn write_joiner_with(files: &Files, name: &str, more: &str) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     let first = fs::read_to_string(files.home().join("a.toml")).unwrap();
     let sites = first.lines().find(|line| line.starts_with("sites = ")).unwrap();
     let text = format!(
         "site = '{name}'\nlisten = '{address}'\nadvertise = '{address}'\ndata = 'data-{name}'\nsocket = '{name}.sock'\n\
-         tls = 'off'\n{sites}\n{FIXED}"
+         tls = 'off'\n{sites}\n{more}"
     );
     fs::write(files.home().join(format!("{name}.toml")), text).unwrap();
 }
-
-/// What the clients of all sites have seen.
-#[derive(Default)]
-struct Seen {
-    /// The fence of the last holder. Only a holder writes it.
-    last_fence: Mutex<i64>,
-    /// How often each site's client had the lock.
-    entries: Mutex<BTreeMap<String, u64>>,
-    /// What must not happen.
-    faults: Mutex<Vec<String>>,
-    is_over: AtomicBool,
-}
-
-/// Clients that take and release one lock, one at every site, again and again.
-struct Load {
-    seen: Arc<Seen>,
-    clients: Vec<JoinHandle<()>>,
-}
-
-impl Load {
-    fn start(files: &Files, sites: &[&str]) -> Self {
-        let seen = Arc::new(Seen::default());
-        let client = |site: &&str| {
-            let (seen, name) = (seen.clone(), (*site).to_owned());
-            let endpoint = NodeEndpoint::Socket(files.home().join(format!("{name}.sock")));
-            std::thread::spawn(move || {
-                let is_over = || seen.is_over.load(Ordering::Relaxed);
-                let label = "load".parse().unwrap();
-                let connect = || Connection::connect(&endpoint, &label, &Keeping::Thread).ok();
-                while !is_over() {
-                    // Its site may be stopped: then it tries until the site is back.
-                    let connected = eventually_some(&format!("{name} serves"), || {
-                        if is_over() { Some(None) } else { connect().map(Some) }
-                    });
-                    connected.and_then(|connection| serve(&seen, &name, connection));
-                }
-            })
-        };
-        let clients = sites.iter().map(client).collect();
-        Load { seen, clients }
-    }
-
-    /// Waits until every one of these sites' clients has had the lock again.
-    fn goes_on(&self, sites: &[&str]) {
-        let before = self.seen.entries.lock().unwrap().clone();
-        let count = |entries: &BTreeMap<String, u64>, site: &str| entries.get(site).copied().unwrap_or(0);
-        eventually("the clients of all sites have the lock again", || {
-            let now = self.seen.entries.lock().unwrap();
-            sites.iter().all(|site| count(&now, site) > count(&before, site) + 1)
-        });
-    }
-
-    /// Ends the clients, and asserts that nothing went wrong.
-    fn end(mut self) {
-        self.seen.is_over.store(true, Ordering::Relaxed);
-        for client in self.clients.drain(..) {
-            joined("the end of a client", client);
-        }
-        assert_eq!(*self.seen.faults.lock().unwrap(), Vec::<String>::new());
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        self.seen.is_over.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Takes and releases the lock over one connection, until it ends, the site leaves, or the test is over.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "there are many messages, and the others do not concern it"
-)]
-fn serve(seen: &Seen, name: &str, mut connection: Connection) -> Option<()> {
-    while !seen.is_over.load(Ordering::Relaxed) {
-        let tag = connection.tag();
-        let (lock, wait) = ("jobs".parse().unwrap(), Wait::Forever);
-        connection.send(&ToNode::Acquire { tag, lock, wait, permits: None }).ok()?;
-        let deadline = Deadline::default();
-        let fence = loop {
-            deadline.check("the lock is granted");
-            match connection.receive(Some(WITHIN)).ok()?? {
-                ToClient::Granted { tag: of, fence, .. } if of == tag => break fence,
-                ToClient::Extended { .. } => {}
-                // Its site leaves, and it has nothing.
-                _ => return Some(()),
-            }
-        };
-        {
-            let mut last = seen.last_fence.lock().unwrap();
-            if fence <= *last {
-                seen.faults.lock().unwrap().push(format!("{name}: fence {fence} after {last}"));
-            }
-            *last = fence;
-        }
-        *seen.entries.lock().unwrap().entry(name.to_owned()).or_default() += 1;
-        connection.send(&ToNode::Release(tag)).ok()?;
-        loop {
-            deadline.check("the lock is released");
-            match connection.receive(Some(WITHIN)).ok()?? {
-                ToClient::Released(of) if of == tag => break,
-                ToClient::Lost { why, .. } => {
-                    seen.faults.lock().unwrap().push(format!("{name}: the lock is lost: {why:?}"));
-                }
-                _ => {}
-            }
-        }
-    }
-    Some(())
-}
-
-/// Starts a command that holds a lock of its own at a site for the whole test. Returns its fence, too.
-fn hold(files: &Files, site: &str) -> (Process, String) {
-    let mut command = meshlock(files.home());
-    command.args(["run", "held", "--socket", &files.path(&format!("{site}.sock")), "--"]);
-    command.args(["sh", "-c", "echo $MESHLOCK_FENCE; exec sleep 1000"]);
-    let holder = Process::start(command, files.home().join("held.log"));
-    let fence = holder.line();
-    (holder, fence)
-}
-
-/// Asserts that the lock is still held by whoever held it first.
-fn is_still_held(files: &Files, site: &str, fence: &str) {
-    let queue = json(files.home(), &["queue", "held", "--socket", &files.path(&format!("{site}.sock"))]);
-    let holders = queue["holders"].as_array().unwrap();
-    assert!(holders.len() == 1 && holders[0]["fence"].to_string().contains(fence), "{fence}: {queue}");
-}
-
-/// Returns the commands of a section of the document, one text for each block.
-fn commands_of(heading: &str) -> Vec<String> {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating.md");
-    let document = fs::read_to_string(document).unwrap();
-    let section = document.split_once(&format!("\n{heading}\n")).expect("the section is there").1;
-    let section = section.split("\n## ").next().unwrap().split("\n### ").next().unwrap();
-    let blocks = section.split("```sh\n").skip(1);
-    blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect()
-}
-
-/// The commands that the runbooks leave to the operator: the test does them.
-const PRELUDE: &str = "set -eu
-start() { echo \"!start $1\"; read -r done; }
-stop() { echo \"!stop $1\"; read -r done; }
-";
 
 /// The sites that run.
 type Sites = BTreeMap<String, Process>;
@@ -185,63 +38,34 @@ fn start(files: &Files, names: &[&str]) -> Sites {
     names.iter().map(|name| (*name).to_owned()).zip(files.start_all(names)).collect()
 }
 
-/// A shell that runs a runbook. Dropping this kills it.
-struct Shell(Child);
-
-impl Drop for Shell {
-    fn drop(&mut self) {
-        self.0.end();
-    }
-}
-
 /// Runs the commands of a runbook, with `a` as the node that they ask, and starts and stops sites for them. Returns what they print.
 fn run(files: &Files, sites: &mut Sites, text: &str) -> String {
-    let mut command = Command::new("sh");
-    for (variable, value) in meshlock(files.home()).get_envs() {
-        match value {
-            Some(value) => command.env(variable, value),
-            None => command.env_remove(variable),
-        };
-    }
-    let bin = Path::new(env!("CARGO_BIN_EXE_meshlock")).parent().unwrap().display().to_string();
-    let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
-    let errors = files.home().join("runbook.log");
-    command.arg("-c").arg(format!("{PRELUDE}{text}")).current_dir(files.home());
-    command.env("PATH", path).env("MESHLOCK_SOCKET", files.path("a.sock")).env("SITES", "a b c");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(fs::File::create(&errors).unwrap());
-    let mut shell = Shell(command.spawn().unwrap());
-    let mut answers = shell.0.stdin.take().unwrap();
-    let (lines, mut said) = (Lines::of(shell.0.stdout.take().unwrap()), String::new());
-    while let Some(line) = lines.next("the runbook goes on") {
-        if let Some(name) = line.strip_prefix("!start ") {
+    let variables = [("SITES", "a b c")];
+    let runbook = Runbook { home: files.home(), asks: "a", words: &["start", "stop"], variables: &variables };
+    runbook.run(text, |word, arguments| {
+        let name = arguments[0];
+        if word == "start" {
             let site = files.start(name);
             site.until_line(&format!("{name} is ready"));
             sites.insert(name.to_owned(), site);
-        } else if let Some(name) = line.strip_prefix("!stop ") {
+        } else {
             let mut site = sites.remove(name).unwrap();
             site.signal(Signal::TERM);
             assert!(site.end().success(), "{}", site.log());
-        } else {
-            said.push_str(&line);
-            said.push('\n');
-            continue;
         }
-        writeln!(answers).unwrap();
-    }
-    let error = fs::read_to_string(errors).unwrap();
-    assert!(shell.0.wait_in_time().success(), "{text}: {said}{error}");
-    said
+        (String::new(), 0)
+    })
 }
 
 /// Returns the names of the voters, and how many more failures can be survived, as the site says.
-fn voters(files: &Files, site: &str) -> (Vec<String>, Option<u64>) {
+pub(crate) fn voters(files: &Files, site: &str) -> (Vec<String>, Option<u64>) {
     let list = json(files.home(), &["site", "list", "--socket", &files.path(&format!("{site}.sock"))]);
     let names = list["voters"]["voters"].as_array().unwrap();
     let names = names.iter().map(|voter| voter["site"].as_str().unwrap().to_owned()).collect();
     (names, list["voters"]["failures_survived"].as_u64())
 }
 
-fn until_survives(files: &Files, site: &str, failures: u64) {
+pub(crate) fn until_survives(files: &Files, site: &str, failures: u64) {
     eventually(&format!("{site} says that {failures} can be survived"), || {
         voters(files, site).1 == Some(failures)
     });
@@ -414,4 +238,46 @@ fn a_voter_that_came_back_without_its_disk_is_not_counted_and_a_stop_that_ends_t
     assert_eq!(fails_or_says(&files, &["site", "may-stop", "a", "--socket", &a]).0, Some(69));
     let error = fails(home, 69, &["site", "promote", "c", "--socket", &a]);
     assert!(error.contains("nothing was done"), "{error}");
+}
+
+/// The leader changes the voters as soon as it may: the two times are the shortest that the lease allows.
+const AUTO: &str = "voters = 'auto'\npromote_voter_after = '6s'\nreplace_voter_after = '6s'\n[lease]\nlength = '3s'\n\
+                    margin = '300ms'\nrenew_every = '500ms'\n";
+
+#[test]
+fn one_voter_becomes_three_by_itself_and_one_that_is_gone_is_replaced_while_clients_are_served() {
+    let files = Files::new(1, false, AUTO);
+    let mut sites = start(&files, &["a"]);
+    for name in ["b", "c", "d"] {
+        write_joiner_with(&files, name, AUTO);
+    }
+    let (_holder, fence) = hold(&files, "a");
+    let load = Load::start(&files, &["a", "b"]);
+    for name in ["b", "c"] {
+        let site = files.start(name);
+        site.until_line(&format!("{name} is ready"));
+        sites.insert(name.to_owned(), site);
+    }
+    let of = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let votes = |names: &[&str]| {
+        let expected = (of(names), Some(1));
+        eventually(&format!("{names:?} vote"), || voters(&files, "a") == expected);
+    };
+    votes(&["a", "b", "c"]);
+    load.goes_on(&["a", "b"]);
+    // The fourth one is a member that does not vote, until one of the three is gone for long.
+    let spare = files.start("d");
+    spare.until_line("d is ready");
+    assert_eq!(voters(&files, "d").0, of(&["a", "b", "c"]));
+    let mut gone = sites.remove("c").unwrap();
+    gone.signal(Signal::KILL);
+    gone.end();
+    votes(&["a", "b", "d"]);
+    // It comes back as it was, and finds its place taken.
+    let back = files.start("c");
+    back.until_line("c is ready");
+    assert_eq!(voters(&files, "c").0, of(&["a", "b", "d"]));
+    load.goes_on(&["a", "b"]);
+    is_still_held(&files, "d", &fence);
+    load.end();
 }

@@ -75,7 +75,7 @@ fn a_trace_has_every_entry_and_release_once_and_no_message_before_it_is_sent() {
     let entered: Vec<(String, i64)> = lines
         .iter()
         .filter(|line| line["kind"] == "enter")
-        .map(|line| (text(line, "site").to_owned(), line["fence"].as_i64().unwrap()))
+        .map(|line| (text(line, "site").to_owned(), text(line, "fence").parse().unwrap()))
         .collect();
     assert_eq!(entered, fences, "each entry once, in the order in which they were");
     let (mut inside, mut sent, mut last) = (None, BTreeSet::new(), 0.0);

@@ -1,13 +1,19 @@
 //! The access document in a small cluster: all sites learn it, removed and unlisted sites stay outside, tokens are used up, and nothing
 //! changes while a member runs an older program. Each rule is shown with the mutant that lacks it.
 
-use meshlock_cluster::access::{AccessDocument, JoinToken, ShownToken, TokenHash};
+use std::cell::Cell;
+use std::rc::Rc;
+
+use meshlock_cluster::access::{AccessDocument, Admission, JoinToken, ShownToken, TokenHash};
 use meshlock_cluster::mutant::{self, Mutant};
 use meshlock_cluster::names::SiteName;
-use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, Content, Input, NodeOutput, Packet, Route};
+use meshlock_cluster::node::{
+    Abilities, ClientAnswer, ClientCall, Config, Content, Input, NodeOutput, Packet, Route,
+};
 use meshlock_cluster::rules::Clause;
 use meshlock_cluster::table::Request;
 use meshlock_cluster::time::Span;
+use meshlock_wire::sites::{AGREES_ON_ACCESS, as_read, decode_packet, encode_packet};
 
 use crate::cluster::Cluster;
 
@@ -233,4 +239,122 @@ fn nothing_changes_while_a_member_runs_a_program_that_does_not_know_the_document
     let why = try_it().unwrap_err();
     assert!(why.starts_with("s2 run a program that does not know the cluster's access document"), "{why}");
     assert_eq!(mutant::with(Mutant::OlderMemberNotAsked, try_it), Ok(1));
+}
+
+/// The last version of the format between sites that does not have the document.
+const OLDER: u16 = AGREES_ON_ACCESS - 1;
+
+/// What others know of a program that speaks that version.
+const OLDER_ABILITIES: Abilities =
+    Abilities { counts_voters: false, knows_floors: false, agrees_on_access: false, ..Abilities::ALL };
+
+/// Lets the third of three sites run an older program: all that it sends travels in the older format, as far as that can say it, and the
+/// others know what it speaks. Returns the switch that upgrades it.
+fn with_an_older_program(cluster: &mut Cluster) -> Rc<Cell<bool>> {
+    let is_old = Rc::new(Cell::new(true));
+    let speaks = is_old.clone();
+    cluster.tamper(move |from, packet| {
+        if from != 2 || !speaks.get() {
+            return vec![packet];
+        }
+        if packet.content.is_about_access() || packet.content.is_absence() {
+            return Vec::new();
+        }
+        let read = decode_packet(&encode_packet(&packet, OLDER), OLDER).expect("the older version has it");
+        assert_eq!(read, as_read(packet, OLDER));
+        vec![read]
+    });
+    for other in 0..2 {
+        cluster.input(other, Input::Connected { site: site(2), abilities: OLDER_ABILITIES });
+    }
+    is_old
+}
+
+#[test]
+fn an_older_member_delays_the_first_document_and_does_not_come_back_before_it_is_upgraded() {
+    let mut cluster = open(3);
+    let is_old = with_an_older_program(&mut cluster);
+    for at in 0..3 {
+        cluster.restart(at);
+    }
+    for other in 0..2 {
+        cluster.input(other, Input::Connected { site: site(2), abilities: OLDER_ABILITIES });
+    }
+    cluster.pass(Span::from_millis(20 * SECOND));
+    assert_eq!(members(&cluster, 0).len(), 3);
+    let shut_out = |document: &mut AccessDocument| document.revoked.push("client/a".to_owned());
+    let why = change(&mut cluster, 0, shut_out).unwrap_err();
+    assert!(why.starts_with("s2 run a program that does not know the cluster's access document"), "{why}");
+    // It is stopped for its upgrade, and the document is made meanwhile.
+    for other in 0..2 {
+        cluster.cut(2, other);
+    }
+    cluster.pass(Span::from_millis(20 * SECOND));
+    assert_eq!(members(&cluster, 0), ["s0", "s1"]);
+    assert_eq!(change(&mut cluster, 0, shut_out), Ok(1));
+    // Somebody starts the old program once more.
+    for other in 0..2 {
+        cluster.mend(2, other);
+        cluster.input(other, Input::Connected { site: site(2), abilities: OLDER_ABILITIES });
+        cluster.input(2, Input::Connected { site: site(other), abilities: Abilities::ALL });
+    }
+    cluster.pass(Span::from_millis(20 * SECOND));
+    assert_eq!(members(&cluster, 0), ["s0", "s1"], "it would let in whom the document refuses");
+    // And then the new one.
+    is_old.set(false);
+    cluster.restart(2);
+    for other in 0..2 {
+        cluster.reconnect(2, other);
+    }
+    cluster.pass(Span::from_millis(20 * SECOND));
+    assert_eq!(members(&cluster, 0).len(), 3);
+    assert!(cluster.nodes.iter().all(|node| node.access().version == 1), "all know the document");
+    assert_eq!(cluster.nodes[2].access().document.revoked, ["client/a"]);
+}
+
+/// Founds a cluster of three that is closed by its configuration, and lets a fourth site, which is not in the list, ask to join. Returns the
+/// members and the document.
+fn found_closed() -> (Vec<String>, AccessDocument) {
+    let closed = |at: usize, config: &mut Config| {
+        config.admission = Admission::Closed;
+        config.sites.truncate(3);
+        if at == 3 {
+            config.start_stamp = 1;
+        }
+    };
+    let clause = Clause::exclusive("naimi-trehel");
+    let mut cluster = Cluster::open_some(4, 3, &clause, closed);
+    cluster.pass(Span::from_millis(20 * SECOND));
+    (members(&cluster, 0), cluster.nodes[0].access().document.clone())
+}
+
+#[test]
+fn a_cluster_that_is_closed_by_its_configuration_lets_in_only_the_sites_of_its_list() {
+    let (members, document) = found_closed();
+    assert_eq!(members, ["s0", "s1", "s2"]);
+    let admitted: Vec<&str> = document.sites.iter().map(|site| site.name.as_str()).collect();
+    assert_eq!((document.admission, admitted), (Admission::Closed, vec!["s0", "s1", "s2"]));
+    let (members, document) = mutant::with(Mutant::FoundedOpen, found_closed);
+    assert_eq!((members.len(), document.admission), (4, Admission::Open));
+}
+
+/// Reference: docs/operating.md, "Removing a site for good": a vote is taken away by demoting only.
+#[test]
+fn a_removed_site_that_was_not_demoted_serves_nobody_and_its_vote_counts() {
+    let mut cluster = open(3);
+    assert_eq!(change(&mut cluster, 0, |document| document.remove(&site(2))), Ok(1));
+    cluster.pass(Span::from_millis(20 * SECOND));
+    cluster.restart(2);
+    for other in [0, 2] {
+        cluster.cut(1, other);
+    }
+    cluster.pass(Span::from_millis(30 * SECOND));
+    assert_eq!(members(&cluster, 0), ["s0"], "two of three voters have agreed on that, one of them removed");
+    let jobs = "jobs".parse().expect("a name");
+    let theirs = cluster.acquire(2, &jobs);
+    cluster.pass(Span::from_millis(5 * SECOND));
+    assert!(!cluster.is_granted(theirs));
+    let ours = cluster.acquire(0, &jobs);
+    cluster.pass(Span::from_millis(5 * SECOND));
+    assert!(cluster.is_granted(ours));
 }

@@ -10,6 +10,7 @@
 mod bucket;
 mod document;
 mod principal;
+mod restoring;
 #[cfg(test)]
 mod tests;
 mod token;

@@ -51,7 +51,17 @@ impl Membership {
     /// Returns whether the learner has all that is committed, as far as this leader knows.
     pub(crate) fn has_caught_up(&self, id: u64) -> bool {
         let progress = self.raw.raft.prs().get(id);
-        progress.is_some_and(|progress| progress.matched >= self.raw.raft.raft_log.committed)
+        progress.is_some_and(|progress| progress.matched >= self.committed())
+    }
+
+    /// Returns the index of the last entry that is committed, as far as this voter knows.
+    pub(crate) fn committed(&self) -> u64 {
+        self.raw.raft.raft_log.committed
+    }
+
+    /// Returns the index of the last entry that the voter with this id has acknowledged to this leader.
+    pub(crate) fn acknowledged(&self, id: u64) -> u64 {
+        self.raw.raft.prs().get(id).map_or(0, |progress| progress.matched)
     }
 
     /// Applies a change of voters, if it fits. It always does: a leader proposes one only when it has applied its whole log.

@@ -5,6 +5,7 @@
 //! site with a disk of the old one is refused until it joins anew with an empty one. What is known of the old cluster becomes the state with
 //! which the new one's log begins:
 //!
+//! - **The access document** admits this site, whatever it said of it: otherwise nobody could take part.
 //! - **Rules, terms of leases, past incarnations and the access document** are those of the last view in this site's log, *also if that was not committed*: an
 //!   entry that this voter has may have been committed without its knowledge, and then its rules were confirmed to somebody.
 //! - **Members** stay listed. So the new leader, which is this site, treats them as any new leader treats the members that it finds: it
@@ -23,8 +24,10 @@ use meshlock_protocol::Epoch;
 
 use super::disk::{Ballot, Disk, DiskWrite, Registrations, Saved};
 use super::voters::Voters;
+use crate::access::AgreedAccess;
 use crate::fence_floor::RECOVERY_JUMP;
 use crate::founding::Founding;
+use crate::mutant::{self, Mutant};
 use crate::names::{ClusterName, Incarnation, Member, SiteName};
 use crate::view::View;
 
@@ -101,7 +104,7 @@ impl Disk {
         // The document that bars sites and revokes clients must not be an older one than any that was confirmed.
         let access =
             [&last_state.access, &self.known_access].into_iter().flatten().max_by_key(|known| known.version);
-        let access = access.cloned();
+        let access = access.cloned().map(|access| admitting(access, site));
         let disk = self.identity().unwrap_or(self.incarnation);
         let writes = vec![
             DiskWrite::Founding(founding),
@@ -113,6 +116,18 @@ impl Disk {
         let known = (last_state.index, last_state.term);
         Ok(ClusterRecovery { writes, clusters: (old_name, name), voters, last, known, first })
     }
+}
+
+/// Returns the document as the new cluster begins with it. Whoever makes a site the first of a cluster means that it takes part: a
+/// document that bars it would leave a cluster without members, in which nothing can be changed any more.
+fn admitting(access: AgreedAccess, site: &SiteName) -> AgreedAccess {
+    let AgreedAccess { version, mut document } = access;
+    if document.may_join(site, None, None).is_ok() || mutant::is_on(Mutant::RecoveredIsBarred) {
+        return AgreedAccess { version, document };
+    }
+    document.revoked.retain(|entry| entry.strip_prefix("site/") != Some(site.as_str()));
+    document.admit(site.clone(), None);
+    AgreedAccess { version: version + 1, document }
 }
 
 /// Returns the state with which the new cluster begins: the last view, with the site's last incarnation among its members.
@@ -131,7 +146,7 @@ fn first_view(last: &View, site: &SiteName, incarnation: Incarnation, epoch: Epo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::AgreedAccess;
+    use crate::access::{AccessDocument, JoinRefusal};
     use crate::membership::disk::{self, LogEntry};
     use crate::names::Incarnation;
 
@@ -207,6 +222,35 @@ mod tests {
         assert_eq!(recovered(&disk), Some(1));
         disk.apply(&DiskWrite::KnownAccess(document(3)));
         assert_eq!(recovered(&disk), Some(3));
+    }
+
+    #[test]
+    fn a_site_that_was_removed_or_revoked_may_take_part_in_the_cluster_that_is_recovered_on_it() {
+        let barred = |edit: fn(&mut AccessDocument)| {
+            let mut document = AccessDocument::default();
+            document.revoked.extend(["client/x".to_owned(), "site/b".to_owned()]);
+            edit(&mut document);
+            assert!(document.may_join(&name("a"), None, None).is_err());
+            document
+        };
+        for document in [
+            barred(|document| document.remove(&name("a"))),
+            barred(|document| document.revoked.push("site/a".to_owned())),
+            barred(|document| document.close(&[name("b")])),
+        ] {
+            let recovered = || {
+                let mut disk = disk();
+                disk.apply(&DiskWrite::KnownAccess(AgreedAccess { version: 3, document: document.clone() }));
+                applied(&disk.recovery(&name("a"), None, epoch(1)).unwrap().writes).saved.access.unwrap()
+            };
+            let AgreedAccess { version, document: kept } = recovered();
+            assert_eq!((version, kept.may_join(&name("a"), None, None)), (4, Ok(())));
+            assert_eq!(kept.check(), Ok(()));
+            assert_eq!(kept.revoked, ["client/x", "site/b"], "everyone else stays outside");
+            assert_eq!(kept.bars(&name("b")), Some(JoinRefusal::Revoked));
+            let mutant = mutant::with(Mutant::RecoveredIsBarred, recovered);
+            assert!(mutant.document.may_join(&name("a"), None, None).is_err());
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 mod changing;
 mod full_disk;
 
-use super::message::RaftKind;
+use super::message::{Ends, RaftKind};
+use super::voters::VoterChange;
 use super::*;
 use crate::lease::Terms;
 use crate::names::{Incarnation, Member};

@@ -107,6 +107,8 @@ pub(super) struct AccessDuty {
     proposed: Option<u64>,
     /// Since when it has asked members which version they know.
     asked_since: Option<Time>,
+    /// When it has last asked them so that it can close the cluster.
+    asked_at: Option<Time>,
     /// The refusals that were noted.
     noted: BTreeSet<(SiteName, JoinRefusal)>,
 }
@@ -119,8 +121,21 @@ impl AccessDuty {
 
     /// Returns the members that have not said that they know the document.
     fn older(&self, view: &View) -> Vec<SiteName> {
-        let silent = view.members.iter().filter(|member| !self.known.contains_key(*member));
-        silent.take(MAX_NAMED).map(|member| member.site.clone()).collect()
+        self.not_heard(view).take(MAX_NAMED).cloned().collect()
+    }
+
+    /// The same without a limit.
+    pub(super) fn not_heard<'a>(&'a self, view: &'a View) -> impl Iterator<Item = &'a SiteName> {
+        view.members.iter().filter(|member| !self.known.contains_key(*member)).map(|member| &member.site)
+    }
+
+    /// Returns whether it is time to ask the members again which version they know, at most once in `pause`.
+    pub(super) fn asks_again(&mut self, now: Time, pause: Span) -> bool {
+        let is_due = self.asked_at.is_none_or(|asked| now.since(asked) >= pause);
+        if is_due {
+            self.asked_at = Some(now);
+        }
+        is_due
     }
 
     /// Returns whether this refusal was not noted before.
@@ -233,7 +248,13 @@ impl Node {
             } else {
                 None
             };
-            document.may_join(site, token.filter(|token| token.len() <= MAX_TOKEN_BYTES), self.wall_clock)
+            let token = token.filter(|token| token.len() <= MAX_TOKEN_BYTES);
+            let is_shut_out = self.is_shut_out_by_configuration(site);
+            document.may_join(site, token, self.wall_clock).and(if is_shut_out {
+                Err(JoinRefusal::NotListed)
+            } else {
+                Ok(())
+            })
         } else if matches!(content, Content::Renew { .. }) && !mutant::is_on(Mutant::RemovedIsRenewed) {
             document.bars(site).map_or(Ok(()), Err)
         } else {
@@ -284,8 +305,7 @@ impl Node {
         }
         leadership.access.known.insert(from.clone(), base.min(self.access.version));
         let older = leadership.access.older(view);
-        let asked = view.members.iter().filter(|member| !leadership.access.known.contains_key(*member));
-        let asked: Vec<SiteName> = asked.map(|member| member.site.clone()).collect();
+        let asked: Vec<SiteName> = leadership.access.not_heard(view).cloned().collect();
         if older.is_empty() {
             leadership.access.asked_since = None;
         }
@@ -333,7 +353,7 @@ impl Node {
     }
 
     /// Proposes the next document, as the leader, unless the one that it would replace is not applied yet.
-    fn propose_access(&mut self, document: AccessDocument, out: &mut Vec<NodeOutput>) {
+    pub(super) fn propose_access(&mut self, document: AccessDocument, out: &mut Vec<NodeOutput>) {
         let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
         let version = membership.access().map_or(0, |access| access.version) + 1;
         if leadership.access.proposed >= Some(version) || self.access.version + 1 != version {

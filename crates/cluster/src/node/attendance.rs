@@ -1,9 +1,9 @@
 //! Which voters are there, as every site knows it, so that each can say how many more failures the cluster survives.
 //!
 //! A site knows who votes and who is a member. A voter whose site is no member is away. That is nearly all; what a site cannot see is a
-//! voter that is not there although its site is a member: one that has lost its disk and came back, or that has been silent for less than
-//! its lease. The leader knows, because members say with every renewal as which voter they act
-//! ([`Claim`](super::autopilot::Claim)), and tells everyone:
+//! voter that is not there although its site is a member: one that has lost its disk and came back, that has been silent for less than
+//! its lease, or whose disk takes no writes. The leader knows, because members say with every renewal as which voter they act
+//! ([`Claim`](super::autopilot::Claim)) and acknowledge what they have written, and tells everyone:
 //!
 //! ```text
 //!  leader ── Absent { silent, idle } ──▶ every member     when that changes, and again for as long as somebody is absent
@@ -31,7 +31,7 @@ const VALID_FOR: u64 = 3;
 /// The voters that are not there although their sites are members, by their ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Absence {
-    /// They have not said lately that they are there.
+    /// They have not said lately that they are there, or do not write what is committed.
     pub silent: Vec<u64>,
     /// Their sites have said that they act as another voter, or as none: they have lost their disks.
     pub idle: Vec<u64>,

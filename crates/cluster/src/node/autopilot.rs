@@ -19,28 +19,32 @@
 //! than a voter does not take its place.
 //!
 //! **Never below a majority that is up.** No step makes a set of voters decide of which a majority is not there, as far as the leader
-//! knows: each of them takes part and has said that it acts as this voter.
+//! knows: each of them takes part, has said that it acts as this voter, and writes what is committed (`autopilot/lagging.rs`).
 //!
 //! **Versions.** A program that does not know changes of voters would go on counting the first ones. Members say with their renewals which
 //! disk they have; those programs do not. So no change begins before every member has said so.
 
 mod absence;
+mod improve;
+mod lagging;
+mod refusal;
+mod request;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
-use meshlock_protocol::numbered;
 use serde::{Deserialize, Serialize};
 
 use super::attendance::Absence;
-use crate::membership::MAX_VOTERS;
 use crate::membership::voters::{Voter, VoterChange, Voters};
 use crate::mutant::{self, Mutant};
 use crate::names::{Incarnation, Member, SiteName};
 use crate::report::VoterRequest;
 use crate::time::{Span, Time};
 use crate::view::View;
+use lagging::Lagging;
+pub use refusal::VoterRefusal;
 
 /// Maximum number of sites that a refusal names.
 pub(super) const MAX_NAMED: usize = 16;
@@ -54,50 +58,6 @@ pub struct Claim {
     pub acts_as: Option<u64>,
 }
 
-/// The reason why the voters are not changed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum VoterRefusal {
-    #[error("{0} is not a member of the cluster; start it, and ask again when `meshlock site list` shows it")]
-    NotMember(SiteName),
-    #[error("{0} does not vote; `meshlock site list` shows who does")]
-    NotVoter(SiteName),
-    #[error("{0} votes already; give a member that does not")]
-    Votes(SiteName),
-    #[error("another change of voters is under way; ask again when it is done")]
-    Busy,
-    #[error(
-        "{} run a program that does not know changes of voters, or have not said yet that they do; upgrade them, and ask again",
-        list(.0)
-    )]
-    OlderVersion(Vec<SiteName>),
-    #[error("too few of the voters would be up to decide anything; start more of them first")]
-    NoMajority,
-    #[error("there are {MAX_VOTERS} voters, and more only make agreement slower; replace or demote one")]
-    TooMany,
-    #[error("{0} is the only voter; promote another site first")]
-    LastVoter(SiteName),
-    #[error(
-        "it is not known with which disk {0} votes, because it is not running; start it, or replace it first"
-    )]
-    DiskUnknown(SiteName),
-}
-
-numbered! { VoterRefusal {
-    0 => NotMember(value),
-    1 => NotVoter(value),
-    2 => Votes(value),
-    3 => Busy,
-    4 => OlderVersion(value),
-    5 => NoMajority,
-    6 => TooMany,
-    7 => LastVoter(value),
-    8 => DiskUnknown(value),
-} }
-
-fn list(sites: &[SiteName]) -> String {
-    sites.iter().map(SiteName::as_str).collect::<Vec<_>>().join(", ")
-}
-
 /// What a leader knows of members that vote or could.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pilot {
@@ -109,6 +69,8 @@ pub(super) struct Pilot {
     absent_since: BTreeMap<u64, Time>,
     /// Since when there has been each learner.
     learner_since: BTreeMap<u64, Time>,
+    /// Voters that do not acknowledge what is committed.
+    lagging: Lagging,
     /// Since when it has led.
     since: Option<Time>,
     /// What an operator asks for.
@@ -193,65 +155,21 @@ impl Pilot {
         self.claims.get_key_value(member).map(|(member, (claim, _))| (member, *claim))
     }
 
-    /// Returns whether the voter's site takes part, and has said lately that it acts as this voter. (A member may be gone for as long as its
-    /// lease lasts.)
+    /// Returns whether the voter's site takes part, has said lately that it acts as this voter, and writes what is committed. (A member
+    /// may be gone for as long as its lease lasts.)
     fn is_there(&self, voter: &Voter, at: Situation<'_>) -> bool {
         let claim = at.view.member(&voter.site).and_then(|member| self.claims.get(member));
         claim.is_some_and(|(claim, when)| {
             claim.acts_as == Some(voter.id)
                 && voter.disk.is_none_or(|disk| disk == claim.disk)
                 && at.now.since(*when) <= at.timing.fresh
-        })
+        }) && !self.lags(voter, at)
     }
 
     /// Returns the members whose program has not said that it knows changes of voters.
     fn older(&self, view: &View) -> Vec<SiteName> {
         let silent = view.members.iter().filter(|member| !self.claims.contains_key(*member));
         silent.take(MAX_NAMED).map(|member| member.site.clone()).collect()
-    }
-
-    /// Handles an operator's request. Returns its outcome, or `None` if it is under way.
-    pub(super) fn on_request(
-        &mut self,
-        request: VoterRequest,
-        at: Situation<'_>,
-    ) -> Option<Result<(), VoterRefusal>> {
-        self.observe(at);
-        if self.is_done(&request, at) {
-            self.request.take_if(|current| *current == request);
-            return Some(Ok(()));
-        }
-        if self.request.as_ref().is_some_and(|current| *current != request) {
-            return Some(Err(VoterRefusal::Busy));
-        }
-        if at.voters.is_joint() || !at.voters.learners.is_empty() {
-            let is_this = self.request.is_some() || is_under_way(&request, at.voters);
-            return (!is_this).then_some(Err(VoterRefusal::Busy));
-        }
-        match self.plan(&request, at) {
-            Ok(_) => {
-                self.request = Some(request);
-                None
-            }
-            Err(why) => {
-                self.request = None;
-                // A leader that was just elected has not heard from everyone. Whoever asked asks again.
-                let is_new = self.since.is_none_or(|since| at.now.since(since) < at.timing.fresh);
-                (!is_new).then_some(Err(why))
-            }
-        }
-    }
-
-    fn is_done(&self, request: &VoterRequest, at: Situation<'_>) -> bool {
-        let acts = |site: &SiteName| at.voters.of_site(site).is_some_and(|voter| self.is_there(voter, at));
-        !at.voters.is_joint()
-            && match request {
-                VoterRequest::Promote(site) => acts(site),
-                VoterRequest::Demote(site) => {
-                    at.voters.of_site(site).is_none() && at.voters.resting.contains(site)
-                }
-                VoterRequest::Replace { old, new } => at.voters.of_site(old).is_none() && acts(new),
-            }
     }
 
     /// Returns the next step, if there is one. `has_caught_up` says whether a learner has all that is committed.
@@ -320,41 +238,6 @@ impl Pilot {
         self.settled(at, remove, VoterChange::Enter { remove, on_request: false }).ok()
     }
 
-    /// Returns the first step of what an operator asks for.
-    fn plan(&self, request: &VoterRequest, at: Situation<'_>) -> Result<VoterChange, VoterRefusal> {
-        let Situation { voters, view, .. } = at;
-        let older = self.older(view);
-        if !older.is_empty() {
-            return Err(VoterRefusal::OlderVersion(older));
-        }
-        let of = |site: &SiteName| {
-            voters.of_site(site).ok_or_else(|| VoterRefusal::NotVoter(site.clone())).map(|voter| voter.id)
-        };
-        match request {
-            VoterRequest::Promote(site) => {
-                let lost = voters.of_site(site).map(|voter| voter.id);
-                if lost.is_none() && voters.voters.len() >= MAX_VOTERS {
-                    return Err(VoterRefusal::TooMany);
-                }
-                self.admission(site, lost, at)
-            }
-            VoterRequest::Demote(site) => {
-                let remove = Some(of(site)?);
-                if voters.voters.len() == 1 {
-                    return Err(VoterRefusal::LastVoter(site.clone()));
-                }
-                self.settled(at, remove, VoterChange::Enter { remove, on_request: true })
-            }
-            VoterRequest::Replace { old, new } => {
-                let lost = of(old)?;
-                if voters.of_site(new).is_some() && old != new {
-                    return Err(VoterRefusal::Votes(new.clone()));
-                }
-                self.admission(new, Some(lost), at)
-            }
-        }
-    }
-
     /// Returns the first step of a change that makes a member a voter, perhaps in the place of another one.
     fn admission(
         &self,
@@ -403,81 +286,4 @@ impl Pilot {
         }
         Ok(first.unwrap_or(step))
     }
-
-    /// Returns the first step of what the leader does by itself.
-    fn improve(&self, at: Situation<'_>, auto: Automatic) -> Option<VoterChange> {
-        let Situation { voters, view, now, .. } = at;
-        let away = |voter: &Voter| self.absent_since.get(&voter.id).map(|since| now.since(*since));
-        // A voter that has lost its disk is put back where it was.
-        let lost = voters.voters.iter().find(|voter| {
-            let claim = self.claim(&voter.site, view);
-            let is_member =
-                claim.is_some_and(|(member, _)| self.has_been_there(member, auto.stable_after, now));
-            let has_another =
-                claim.is_some_and(|(_, claim)| voter.disk != Some(claim.disk) && claim.acts_as.is_none());
-            is_member && has_another && away(voter).is_some_and(|away| away >= auto.stable_after)
-        });
-        if let Some(lost) = lost {
-            return self.admission(&lost.site, Some(lost.id), at).ok();
-        }
-        let gone = voters.voters.iter().filter(|voter| view.member(&voter.site).is_none());
-        let gone = gone.filter_map(|voter| Some((away(voter)?, voter)));
-        let longest = gone.max_by_key(|(away, voter)| (*away, std::cmp::Reverse(voter.id)));
-        let candidates = self.candidates(at, auto.stable_after);
-        if let Some((away, voter)) = longest {
-            let (site, _) = candidates.first().filter(|_| away >= auto.replace_after)?;
-            return self.admission(site, Some(voter.id), at).ok();
-        }
-        let all_there = voters.voters.iter().all(|voter| self.is_there(voter, at));
-        let missing = missing_voters(voters.voters.len(), candidates.len());
-        if !all_there || missing == 0 {
-            return None;
-        }
-        let (site, disk) = candidates.into_iter().next()?;
-        let wanted = u8::try_from(missing).unwrap_or(1);
-        self.settled(at, None, VoterChange::Admit { site, disk, replaced: None, wanted }).ok()
-    }
-
-    fn has_been_there(&self, member: &Member, for_long: Span, now: Time) -> bool {
-        self.member_since.get(member).is_some_and(|since| now.since(*since) >= for_long)
-    }
-
-    /// Returns the members that could become voters, with their disks, those that have been there longest first.
-    fn candidates(&self, at: Situation<'_>, stable_after: Span) -> Vec<(SiteName, Incarnation)> {
-        let is_free = |member: &&Member| {
-            let site = &member.site;
-            let dismissed = self.dismissed.get(site).map(|when| at.now.since(*when));
-            dismissed.is_none_or(|ago| ago >= at.timing.learner_timeout.times(10))
-                && !at.voters.everyone().any(|voter| voter.site == *site)
-                && !at.voters.resting.contains(site)
-        };
-        let members = at.view.members.iter().filter(is_free);
-        let mut free: Vec<(Time, &Member, Incarnation)> = members
-            .filter(|member| self.has_been_there(member, stable_after, at.now))
-            .filter_map(|member| {
-                Some((*self.member_since.get(member)?, member, self.claims.get(member)?.0.disk))
-            })
-            .collect();
-        // An incarnation is stamped with its start: where this leader has seen no difference, the earlier one comes first.
-        free.sort_by_key(|(since, member, _)| (*since, member.incarnation, member.site.clone()));
-        free.into_iter().map(|(_, member, disk)| (member.site.clone(), disk)).collect()
-    }
-}
-
-/// Returns whether the change in the log is the one that is asked for.
-fn is_under_way(request: &VoterRequest, voters: &Voters) -> bool {
-    let learns = |site: &SiteName| voters.learners.iter().any(|learner| learner.site == *site);
-    let site_of = |id: u64| voters.by_id(id).map(|voter| &voter.site);
-    match request {
-        VoterRequest::Promote(site) => learns(site),
-        VoterRequest::Demote(_) => false,
-        VoterRequest::Replace { old, new } => learns(new) && voters.replaced.and_then(site_of) == Some(old),
-    }
-}
-
-/// Returns how many voters one change adds where there are so many voters, all of them up, and members that could vote as well: as many
-/// as make the number of voters odd, or two.
-fn missing_voters(voters: usize, candidates: usize) -> usize {
-    let step = if voters.is_multiple_of(2) { 1 } else { 2 };
-    if voters + step <= MAX_VOTERS && candidates >= step { step } else { 0 }
 }

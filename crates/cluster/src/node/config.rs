@@ -2,7 +2,7 @@
 
 use meshlock_protocol::Epoch;
 
-use crate::access::ShownToken;
+use crate::access::{Admission, ShownToken};
 use crate::address::Address;
 use crate::claim::ClaimKey;
 use crate::lease::{MAX_RENEWALS, Terms, TermsError};
@@ -49,6 +49,8 @@ pub struct Config {
     pub max_past: usize,
     /// The token with which this site joins for the first time, if its operator was given one.
     pub join_token: Option<ShownToken>,
+    /// Who may join while the cluster has no access document. If it is closed, the leader makes the first document, which closes it.
+    pub admission: Admission,
     /// Who changes the voters: only operators, or the leader as well.
     pub voting: Voting,
     /// How this site treats its clients.
@@ -157,6 +159,7 @@ impl Config {
             max_log_entries: MAX_LOG_ENTRIES,
             max_past: MAX_PAST / 4,
             join_token: None,
+            admission: Admission::Open,
             voting: Voting::Fixed,
             table_config: TableConfig {
                 local_turns: 16,

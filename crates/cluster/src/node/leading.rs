@@ -155,6 +155,7 @@ impl Node {
         }
         self.steer(out);
         self.use_up_tokens(out);
+        self.close_if_configured(out);
         let (now, timing) = (self.now, self.timing());
         // A round that begins too early would be lost, and with it the time until it is started again.
         let hasty = mutant::is_on(Mutant::RoundBeforeFirstCommit);

@@ -19,6 +19,7 @@ mod autopilot;
 mod change;
 mod claims;
 mod clients;
+mod closing;
 mod config;
 mod detour;
 mod health;

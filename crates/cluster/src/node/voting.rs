@@ -218,6 +218,7 @@ impl Node {
         }
         let (voters, view, registered) = (membership.voters(), membership.view(), self.registration.known());
         let at = Situation { voters, view, registered, now, timing };
+        pilot.note_progress(voters, membership.committed(), |id| membership.acknowledged(id), now);
         let step = pilot.next_step(at, |id| membership.has_caught_up(id));
         let absence = pilot.absence_to_tell(at, length);
         if let Some(absence) = absence {

@@ -392,8 +392,13 @@ impl ConnectedClient {
             (Ok(principal), Ok(watched)) => (Ok(principal), watched),
             (Err(error), _) | (_, Err(error)) => (Err(error), None),
         };
-        let caller =
-            principal.map(|principal| Caller { principal, origin: self.origin(), request: RequestId::new() });
+        let caller = principal.map(|principal| Caller {
+            principal,
+            origin: self.origin(),
+            // The session ends with the connection, and so with the certificate.
+            certificate: None,
+            request: RequestId::new(),
+        });
         let greeted = caller.and_then(|caller| self.front.greet(caller).map_err(|error| error.to_string()));
         let (caller, connected) = match greeted {
             Ok(greeted) => greeted,

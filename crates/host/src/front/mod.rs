@@ -102,6 +102,7 @@ impl Front {
         Admitted(Arc::new(Caller {
             principal: Principal::Local,
             origin: CallerOrigin::Process,
+            certificate: None,
             request: RequestId::new(),
         }))
     }

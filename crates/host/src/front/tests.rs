@@ -42,7 +42,12 @@ fn policy(rules: &[(&str, &str, &[Verb])]) -> Policy {
 /// A caller over a network.
 fn caller(name: &str) -> Caller {
     let origin = CallerOrigin::Network(([10, 0, 0, 1], 4000).into());
-    Caller { principal: Principal::Named(name.parse().unwrap()), origin, request: RequestId::new() }
+    Caller {
+        principal: Principal::Named(name.parse().unwrap()),
+        origin,
+        certificate: None,
+        request: RequestId::new(),
+    }
 }
 
 fn admitted(front: &Front, name: &str) -> Admitted {

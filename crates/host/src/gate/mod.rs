@@ -22,6 +22,7 @@ use meshlock_cluster::access::{
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::time::Span;
 use meshlock_system::now;
+use meshlock_tls::Serial;
 use ring::rand::{SecureRandom, SystemRandom};
 pub(crate) use usage::LockUse;
 pub use usage::{Each, TooMany, WatchUse};
@@ -151,6 +152,8 @@ impl fmt::Display for RequestId {
 pub struct Caller {
     pub principal: Principal,
     pub origin: CallerOrigin,
+    /// The certificate that proves who it is; `None` if something else does, such as a token.
+    pub certificate: Option<Serial>,
     /// Identifies the request, or the connection if it carries many requests.
     pub request: RequestId,
 }

@@ -15,7 +15,12 @@ fn named(name: &str) -> Principal {
 }
 
 fn caller(principal: Principal) -> Caller {
-    Caller { principal, origin: CallerOrigin::Network(([10, 0, 0, 1], 4000).into()), request: RequestId(7) }
+    Caller {
+        principal,
+        origin: CallerOrigin::Network(([10, 0, 0, 1], 4000).into()),
+        certificate: None,
+        request: RequestId(7),
+    }
 }
 
 fn policy(principal: &str, locks: &str, verbs: &[Verb]) -> Policy {

@@ -20,7 +20,7 @@ use meshlock_host::gate::{Audit as AuditLog, Gate};
 use meshlock_host::{Engine, JoinPlace, NodeSetup, founding_in, listen};
 use meshlock_tls::Security;
 
-use crate::config::{AccessRule, AccessToken, Lease, Limits, Rule, Voters};
+use crate::config::{AccessRule, AccessToken, Admission, Lease, Limits, Rule, Voters};
 use crate::error::StartError;
 use crate::join;
 use crate::node::Node;
@@ -74,6 +74,8 @@ pub struct NodeBuilder {
     busy_poll: Option<bool>,
     voters: Voters,
     replace_voter_after: Option<Duration>,
+    promote_voter_after: Option<Duration>,
+    admission: Admission,
     fence_floor: Option<u64>,
     lease: Lease,
     default_rule: Option<Rule>,

@@ -4,7 +4,7 @@ use meshlock_cluster::access::ShownToken;
 use meshlock_tls::Security;
 
 use super::NodeBuilder;
-use crate::config::{AccessRule, AccessToken};
+use crate::config::{AccessRule, AccessToken, Admission};
 use crate::tls::Tls;
 
 impl NodeBuilder {
@@ -63,6 +63,18 @@ impl NodeBuilder {
     /// ```
     pub fn join_token(mut self, token: impl Into<String>) -> Self {
         self.join_token = Some(ShownToken(token.into()));
+        self
+    }
+
+    /// Sets which sites may join as long as the cluster has no access document; the same at all sites with which it is founded. With
+    /// [`Admission::Closed`] only those may, and sites that an operator adds; without this setting the first `meshlock site add`
+    /// closes the cluster. It has no effect once there is a document.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().admission(meshlock::config::Admission::Closed);
+    /// ```
+    pub fn admission(mut self, admission: Admission) -> Self {
+        self.admission = admission;
         self
     }
 

@@ -11,7 +11,7 @@ use meshlock_host::gate::Policy;
 use meshlock_tls::{Bearer, Revoked, Security};
 
 use super::{NodeBuilder, founding};
-use crate::config::{policy, revoked, rules, span};
+use crate::config::{Admission, policy, revoked, rules, span};
 use crate::error::StartError;
 
 /// Default and minimum of how long the session of a client on another machine lasts without a message.
@@ -115,7 +115,15 @@ impl NodeBuilder {
             let why = "a voter that restarts is away for a while: give at least twice the length of a lease";
             return Err(StartError::setting("replace_voter_after", why));
         }
-        config.voting = self.voters.voting(self.replace_voter_after);
+        if self.promote_voter_after.is_some_and(|stable| span(stable) < config.terms.length.times(2)) {
+            let why = "whoever is a member may be gone for as long as its lease lasts: give at least twice the length of a lease";
+            return Err(StartError::setting("promote_voter_after", why));
+        }
+        config.voting = self.voters.voting(self.replace_voter_after, self.promote_voter_after);
+        config.admission = match self.admission {
+            Admission::Open => meshlock_cluster::access::Admission::Open,
+            Admission::Closed => meshlock_cluster::access::Admission::Closed,
+        };
         config.join_token.clone_from(&self.join_token);
         if let Some(epoch) = founding::above(self.fence_floor)? {
             config.first_epoch = epoch;

@@ -70,4 +70,15 @@ impl NodeBuilder {
         self.replace_voter_after = Some(away);
         self
     }
+
+    /// Sets for how long a site must have been a member before it becomes a voter without being asked, and a leader must have led before
+    /// it changes the voters, with [`Voters::Auto`]. Default: 30 seconds.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().promote_voter_after(std::time::Duration::from_secs(60));
+    /// ```
+    pub fn promote_voter_after(mut self, member_for: Duration) -> Self {
+        self.promote_voter_after = Some(member_for);
+        self
+    }
 }

@@ -63,7 +63,7 @@ impl SessionEnd {
             SessionEnd::Expired => "it was not renewed",
             SessionEnd::CallEnded => "the call that it was for has ended",
             SessionEnd::Stopped => "the site stops",
-            SessionEnd::Revoked => "its client was revoked",
+            SessionEnd::Revoked => "its client or certificate was revoked",
         }
     }
 }

@@ -16,7 +16,7 @@ use meshlock_cluster::access::{ClientName, Principal};
 use meshlock_host::front::Front;
 use meshlock_host::gate::{Connected, TooManyConnections};
 use meshlock_host::{Ending, Evicted, PLACES, PendingConnections, PendingSlot, Port, Trust, Watched};
-use meshlock_tls::{Bearer, Identity, Security, ShownBy, TlsError, bearer_of_chain};
+use meshlock_tls::{Bearer, Identity, Security, Serial, ShownBy, TlsError, bearer_of_chain, serial_of_chain};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -65,7 +65,7 @@ pub(super) struct RemoteClient {
 enum Credentials {
     /// An unprotected connection from this machine.
     ThisMachine,
-    Certificate(Bearer),
+    Certificate(Bearer, Option<Serial>),
     /// No certificate; requests may carry a token.
     Nothing,
 }
@@ -109,9 +109,17 @@ impl RemoteClient {
     pub(super) fn principal(&self) -> Result<Principal, Bearer> {
         match &self.shown {
             Credentials::ThisMachine => Ok(Principal::Local),
-            Credentials::Certificate(Bearer::Client(name)) => Ok(Principal::Named(name.clone())),
-            Credentials::Certificate(site @ Bearer::Site(_)) => Err(site.clone()),
+            Credentials::Certificate(Bearer::Client(name), _) => Ok(Principal::Named(name.clone())),
+            Credentials::Certificate(site @ Bearer::Site(_), _) => Err(site.clone()),
             Credentials::Nothing => Ok(Principal::Anyone),
+        }
+    }
+
+    /// Returns the certificate that the connection has shown.
+    pub(super) fn certificate(&self) -> Option<&Serial> {
+        match &self.shown {
+            Credentials::Certificate(_, serial) => serial.as_ref(),
+            Credentials::ThisMachine | Credentials::Nothing => None,
         }
     }
 
@@ -165,7 +173,12 @@ impl RemoteClient {
 
     /// A connection with this certificate.
     pub(super) fn of(bearer: Bearer) -> Arc<Self> {
-        RemoteClient::new(([10, 0, 0, 1], 4000).into(), Credentials::Certificate(bearer), None, in_test())
+        RemoteClient::new(
+            ([10, 0, 0, 1], 4000).into(),
+            Credentials::Certificate(bearer, None),
+            None,
+            in_test(),
+        )
     }
 }
 
@@ -277,7 +290,7 @@ impl ConnectionServer {
         let chain = stream.get_ref().1.peer_certificates();
         let watched = self.register(chain, &ending)?;
         let shown = match bearer_of_chain(chain) {
-            Ok(bearer) => Credentials::Certificate(bearer),
+            Ok(bearer) => Credentials::Certificate(bearer, serial_of_chain(chain)),
             Err(TlsError::Anonymous) => Credentials::Nothing,
             Err(error) => return Err(io::Error::other(error)),
         };

@@ -107,7 +107,9 @@ impl Guard {
         let peer = parts.extensions.get::<Arc<RemoteClient>>().ok_or_else(unidentified)?;
         let need = required_right(parts)?;
         let origin = CallerOrigin::Network(peer.address);
-        let shown = |principal| Caller { principal, origin, request };
+        // A token is shown by whoever has it, with any certificate or none.
+        let certificate = if token(&parts.headers).is_none() { peer.certificate() } else { None };
+        let shown = |principal| Caller { principal, origin, certificate: certificate.cloned(), request };
         if need.is_nothing() {
             let kind = if need == Need::Probe { RequestKind::Probe } else { RequestKind::Ask };
             let caller = shown(peer.principal().unwrap_or(Principal::Anyone));

@@ -52,7 +52,10 @@ impl Sessions {
 
     /// Restarts the caller's lease. Returns how long it lasts from now, or `None` if the caller has no such lease.
     pub(crate) fn renew(&self, caller: &Admitted, id: LeaseId) -> Option<LeaseDuration> {
-        self.0.registry().renew(id, &caller.principal, now())
+        let mut registry = self.0.registry();
+        let lasts = registry.renew(id, &caller.principal, now())?;
+        registry.note_certificate(id, caller.certificate.as_ref());
+        Some(lasts)
     }
 
     /// Ends the caller's lease and all of its keys. Returns whether there was such a lease.

@@ -1,4 +1,5 @@
-//! Ends the sessions of clients that are revoked, as soon as they are.
+//! Ends the sessions of clients that are revoked, as soon as they are: of all that have a revoked name, and those that were begun or last
+//! renewed with a revoked certificate. (A client that has another certificate by then keeps its sessions if it has renewed them with it.)
 //!
 //! Such a session is gone at once: nobody can renew it, nothing waits for a lock in its name, and nobody sees it. What it holds is free for
 //! others once its client cannot rely on it any more: the client was told for how long it may, and cannot be told otherwise, because its
@@ -9,6 +10,7 @@ use std::sync::Weak;
 use meshlock_cluster::access::Principal;
 use meshlock_cluster::time::Time;
 use meshlock_host::front::{AcquireState, Ended};
+use meshlock_host::gate::Caller;
 use meshlock_system::now;
 use tokio::sync::watch;
 
@@ -36,8 +38,11 @@ impl Inner {
         if revoked.is_empty() {
             return;
         }
-        let is_revoked = |principal: &Principal| match principal {
-            Principal::Named(name) => revoked.has_client(name),
+        let is_revoked = |owner: &Caller| match &owner.principal {
+            Principal::Named(name) => {
+                revoked.has_client(name)
+                    || owner.certificate.as_ref().is_some_and(|serial| revoked.has_serial(serial))
+            }
             Principal::Local | Principal::User(_) | Principal::Anyone => false,
         };
         let (now, site_lease_end) = (now(), self.front().lease_end());
@@ -52,7 +57,7 @@ impl Inner {
     fn end_lease_of_revoked(&self, lease: LeaseId, until: Time) {
         let ended = self.registry().revoke(lease);
         let Some((owner, keys)) = ended else { return };
-        tracing::info!(%lease, principal = %owner.principal, keys = keys.len(), "a session has ended: its client was revoked");
+        tracing::info!(%lease, principal = %owner.principal, keys = keys.len(), "a session has ended: its client or certificate was revoked");
         self.note_end(lease, &owner, SessionEnd::Revoked);
         let (held, waiting): (Vec<SessionKey>, Vec<SessionKey>) =
             keys.into_iter().partition(|key| key.driver.state() != AcquireState::Waiting);

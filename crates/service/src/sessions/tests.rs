@@ -26,7 +26,7 @@ pub(crate) fn me(sessions: &Sessions) -> Admitted {
 /// A caller that the node takes for a program on this machine, with the given address.
 fn from(sessions: &Sessions, address: SocketAddr) -> Admitted {
     let origin = CallerOrigin::Network(address);
-    let caller = Caller { principal: Principal::Local, origin, request: RequestId::new() };
+    let caller = Caller { principal: Principal::Local, origin, certificate: None, request: RequestId::new() };
     sessions.front().admit(caller, RequestKind::Ask).unwrap()
 }
 
@@ -199,6 +199,16 @@ fn a_lock_whose_connection_was_cut_stays_taken_until_its_client_must_have_stoppe
 
 #[test]
 fn the_sessions_of_a_revoked_client_end_at_once_and_its_lock_when_it_cannot_rely_on_it_any_more() {
+    ends_the_sessions("client/bot");
+}
+
+#[test]
+fn the_sessions_of_a_revoked_certificate_end_at_once_and_its_lock_when_its_client_cannot_rely_on_it_any_more()
+{
+    ends_the_sessions("serial/0a:1b");
+}
+
+fn ends_the_sessions(entry: &str) {
     async_test(async {
         let site: SiteName = "local".parse().unwrap();
         let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
@@ -210,8 +220,12 @@ fn the_sessions_of_a_revoked_client_end_at_once_and_its_lock_when_it_cannot_rely
         let sessions = Sessions::open(front, ApiLimits::default());
         let bot = Principal::Named("bot".parse().unwrap());
         let origin = CallerOrigin::Network(([127, 0, 0, 1], 4001).into());
-        let caller = Caller { principal: bot.clone(), origin, request: RequestId::new() };
-        let caller = &sessions.front().admit(caller, RequestKind::Ask).unwrap();
+        let admitted = |serial: &str| {
+            let certificate = Some(serial.parse().unwrap());
+            let caller = Caller { principal: bot.clone(), origin, certificate, request: RequestId::new() };
+            sessions.front().admit(caller, RequestKind::Ask).unwrap()
+        };
+        let (caller, renewed) = (&admitted("a1b"), &admitted("a1c"));
         let (ttl, before) = (Span::from_millis(1500), now());
         let theirs = || sessions.grant(caller, LeaseDuration::For(ttl), None).unwrap();
         let (holds, waits_in) = (theirs(), theirs());
@@ -219,10 +233,14 @@ fn the_sessions_of_a_revoked_client_end_at_once_and_its_lock_when_it_cannot_rely
         let mut theirs_waits = waits(&sessions, caller, waits_in);
         let (me, other) = (&me(&sessions), lease(&sessions));
         let mut other_waits = waits(&sessions, me, other);
-        engine.trust().set_revoked(Revoked::new(&["client/bot"]).unwrap());
+        // This one belongs to the same client, which has got another certificate since.
+        let kept = theirs();
+        assert!(sessions.renew(renewed, kept).is_some());
+        engine.trust().set_revoked(Revoked::new(&[entry]).unwrap());
         let ended = in_time("what waits in its session ends", theirs_waits.as_mut()).await;
         assert_eq!(ended.map(drop), Err(AcquireError::SessionOver));
-        assert!(!sessions.has_session_of(&bot) && sessions.renew(caller, holds).is_none());
+        assert!(sessions.renew(caller, holds).is_none() && sessions.renew(caller, waits_in).is_none());
+        assert_eq!(sessions.renew(renewed, kept).is_some(), entry.starts_with("serial/"));
         assert!(sessions.has_session_of(&me.principal), "nobody else loses anything");
         assert!(poll(other_waits.as_mut()).is_pending(), "it may still rely on its lock");
         in_time("the lock is free", other_waits).await.unwrap();

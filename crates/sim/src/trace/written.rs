@@ -54,8 +54,8 @@ pub struct Written {
     /// The label of that client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
-    /// The number of a grant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The number of a grant. It is written as text; recordings of earlier versions have a number.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "fence_text")]
     pub fence: Option<i64>,
     /// The members of a view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,6 +66,34 @@ pub struct Written {
     /// The site's state after the step that the line is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
+}
+
+/// A fence as text, because the numbers of some programs that read JSON are exact up to 53 bits only.
+mod fence_text {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Given {
+        Number(i64),
+        Text(String),
+    }
+
+    #[expect(clippy::ref_option, reason = "serde calls it with a reference")]
+    pub(super) fn serialize<S: Serializer>(fence: &Option<i64>, to: S) -> Result<S::Ok, S::Error> {
+        match fence {
+            Some(fence) => to.collect_str(fence),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
+        match Option::<Given>::deserialize(from)? {
+            None => Ok(None),
+            Some(Given::Number(fence)) => Ok(Some(fence)),
+            Some(Given::Text(fence)) => fence.parse().map(Some).map_err(de::Error::custom),
+        }
+    }
 }
 
 impl Written {

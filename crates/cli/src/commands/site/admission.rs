@@ -1,16 +1,71 @@
 //! Which sites may join: `site add` and `site remove` record it in the cluster's access document.
 
+use std::io::Write;
 use std::time::Duration;
 
-use meshlock_client::Connection;
-use meshlock_cluster::access::{Admission, AgreedAccess, JoinToken, TokenHash};
+use meshlock_client::{Connection, ConnectionError};
+use meshlock_cluster::access::{Admission, AdmittedSite, AgreedAccess, JoinToken, TokenHash};
 use meshlock_cluster::names::SiteName;
 use meshlock_host::gate::new_token;
 use meshlock_tls::wall_clock;
-use meshlock_wire::clients::Status;
+use meshlock_wire::clients::{RefusalKind, Status};
+use serde_json::{Value, json};
 
 use crate::commands::access::document;
 use crate::output::UsageError;
+use crate::settings::end_date::EndDate;
+
+/// Reads the access document, for a list of sites; `None` if the node does not know it or the caller may not see it.
+pub(super) fn read_if_allowed(remote: &mut Connection) -> anyhow::Result<Option<AgreedAccess>> {
+    if !document::knows(remote) {
+        return Ok(None);
+    }
+    match document::read(remote) {
+        Ok(access) => Ok(Some(access)),
+        Err(error) => match error.downcast_ref::<ConnectionError>() {
+            Some(ConnectionError::Refused { kind: RefusalKind::Denied, .. }) => Ok(None),
+            Some(_) | None => Err(error),
+        },
+    }
+}
+
+/// Prints which sites may join.
+pub(super) fn print(access: &AgreedAccess, status: &Status, out: &mut dyn Write) -> anyhow::Result<()> {
+    let AgreedAccess { document, .. } = access;
+    let expected = |site: &&AdmittedSite| status.view.member(&site.name).is_none();
+    let shown = |site: &AdmittedSite| match &site.token {
+        Some(token) => format!("{} (with its token, until {})", site.name, EndDate::of_second(token.expires)),
+        None => site.name.to_string(),
+    };
+    let expected: Vec<String> = document.sites.iter().filter(expected).map(shown).collect();
+    let expected = if expected.is_empty() { "none".to_owned() } else { expected.join(", ") };
+    match document.admission {
+        Admission::Open => writeln!(
+            out,
+            "Admission is open: every site with a certificate may join. `meshlock site add` or `access set admission closed` closes it."
+        )?,
+        Admission::Closed => {
+            writeln!(out, "Admission is closed. Sites that may join and are not members: {expected}.")?;
+        }
+    }
+    if !document.removed.is_empty() {
+        let removed: Vec<&str> = document.removed.iter().map(SiteName::as_str).collect();
+        writeln!(out, "Removed, and not let in before `meshlock site add`: {}.", removed.join(", "))?;
+    }
+    Ok(())
+}
+
+/// Returns which sites may join as JSON.
+pub(super) fn document(access: &AgreedAccess) -> Value {
+    let AgreedAccess { version, document } = access;
+    let site = |site: &AdmittedSite| json!({ "site": site.name, "needs_token": site.token.is_some() });
+    json!({
+        "state": document.admission.name(),
+        "version": version,
+        "admitted": document.sites.iter().map(site).collect::<Vec<_>>(),
+        "removed": document.removed,
+    })
+}
 
 /// What was recorded for a new site.
 pub(super) struct Admitted {

@@ -60,7 +60,7 @@ pub(super) fn run(
         }
         VoterRequest::Replace { old, new } => writeln!(out, "{new} votes in the place of {old}.")?,
     }
-    voters::print(status.voters.as_ref(), out)?;
+    voters::print(status.voters.as_ref(), &status.view, out)?;
     Ok(CommandOutcome::Done)
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use meshlock_client::Connection;
+use meshlock_cluster::access::AgreedAccess;
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::VoterRequest;
@@ -33,7 +34,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum SiteCommand {
-    /// List the members of the cluster and who votes
+    /// List the members of the cluster, who votes, and which sites may join
     List {
         #[command(flatten)]
         target: Target,
@@ -142,8 +143,10 @@ struct WaitFlag {
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     match &arguments.command {
         SiteCommand::List { target } => {
-            let status = target::status(&mut target.connect("site list")?)?;
-            list(target, &status, out)
+            let mut remote = target.connect("site list")?;
+            let status = target::status(&mut remote)?;
+            let access = admission::read_if_allowed(&mut remote)?;
+            list(target, &status, access.as_ref(), out)
         }
         SiteCommand::Add { name, address, token, token_lasts, target } => {
             let token_for = token.then(|| token_lasts.duration());
@@ -166,13 +169,18 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     }
 }
 
-fn list(target: &Target, status: &Status, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+fn list(
+    target: &Target,
+    status: &Status,
+    access: Option<&AgreedAccess>,
+    out: &mut dyn Write,
+) -> anyhow::Result<CommandOutcome> {
     let members = &status.view.members;
     if target.json {
         let site = |member: &meshlock_cluster::names::Member| {
             json!({
                 "site": member.site,
-                "incarnation": member.incarnation.number(),
+                "incarnation": member.incarnation.number().to_string(),
                 "address": status.view.address(&member.site),
                 "votes": role(status.voters.as_ref(), &member.site).map(voters::Role::label),
             })
@@ -180,7 +188,11 @@ fn list(target: &Target, status: &Status, out: &mut dyn Write) -> anyhow::Result
         let sites: Vec<_> = members.iter().map(site).collect();
         let voters = status.voters.as_ref().map(voters::document);
         let epoch = status.view.epoch.number();
-        output::json(out, &json!({ "epoch": epoch, "sites": sites, "voters": voters }))?;
+        let admission = access.map(admission::document);
+        output::json(
+            out,
+            &json!({ "epoch": epoch, "sites": sites, "voters": voters, "admission": admission }),
+        )?;
         return Ok(CommandOutcome::Done);
     }
     let said = |site: &SiteName| role(status.voters.as_ref(), site).map(|role| role.to_string());
@@ -201,7 +213,10 @@ fn list(target: &Target, status: &Status, out: &mut dyn Write) -> anyhow::Result
     }
     writeln!(out, "{table}")?;
     writeln!(out)?;
-    voters::print(status.voters.as_ref(), out)?;
+    voters::print(status.voters.as_ref(), &status.view, out)?;
+    if let Some(access) = access {
+        admission::print(access, status, out)?;
+    }
     Ok(CommandOutcome::Done)
 }
 

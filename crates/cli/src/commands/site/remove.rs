@@ -193,7 +193,7 @@ fn tell_removed(
     if voter {
         writeln!(out, "It keeps its vote, and is counted while it is away; restarted, it joins again.")?;
     }
-    voters::print(status.voters.as_ref(), out)?;
+    voters::print(status.voters.as_ref(), &status.view, out)?;
     Ok(CommandOutcome::Done)
 }
 

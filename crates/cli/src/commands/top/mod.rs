@@ -127,7 +127,7 @@ fn document(model: &Model) -> Value {
     let lock = |lock: &model::LockRow| {
         json!({
             "lock": lock.lock, "holders": lock.holders, "waiters": lock.waiters, "site": lock.site, "who": lock.who,
-            "fence": lock.fence, "held_ms": lock.held.map(|held| held.micros() / 1000),
+            "fence": lock.fence.map(|fence| fence.to_string()), "held_ms": lock.held.map(|held| held.micros() / 1000),
             "waited_ms": lock.waited.micros() / 1000,
         })
     };

@@ -378,3 +378,32 @@ fn absent_voters_are_told_when_that_changes_and_again_while_they_are_absent() {
     cluster.now = cluster.now + FRESH;
     assert_eq!(tell(&mut cluster), Some(Absence { silent: vec![1, 2, 3], idle: vec![] }));
 }
+
+#[test]
+fn a_voter_that_writes_nothing_any_more_is_not_counted_until_it_does_again() {
+    let absent = || {
+        let mut cluster = Cluster::of(&["a", "b", "c"], &["a", "b", "c"]);
+        cluster.auto = false;
+        // It has entry 7 for a while, and all others have more and more.
+        let mut tell = |committed: u64, of_third: u64, span: Span| {
+            cluster.pass(span);
+            let acknowledged = |id: u64| if id == 3 { of_third } else { committed };
+            cluster.pilot.note_progress(&cluster.voters, committed, acknowledged, cluster.now);
+            cluster.step();
+            let (view, timing) = (cluster.view(), cluster.timing());
+            let (voters, registered) = (&cluster.voters, &cluster.registered);
+            let at = Situation { voters, view: &view, registered, now: cluster.now, timing };
+            let refused = cluster.pilot.plan(&VoterRequest::Demote(site("b")), at).err();
+            (cluster.pilot.absence_to_tell(at, FRESH).map(|absence| absence.silent), refused)
+        };
+        tell(7, 7, FRESH);
+        assert_eq!(tell(8, 7, FRESH).0, None, "it is behind since just now");
+        assert_eq!(tell(9, 8, FRESH).0, None, "it goes on, one entry behind the others");
+        assert_eq!(tell(9, 8, FRESH).0, None);
+        let stuck = tell(9, 8, Span::TICK);
+        (stuck, tell(9, 9, Span::TICK))
+    };
+    let no_majority = Some(VoterRefusal::NoMajority);
+    assert_eq!(absent(), ((Some(vec![3]), no_majority), (Some(vec![]), None)), "and no step counts on it");
+    assert_eq!(mutant::with(Mutant::LaggingVoterCounts, absent).0, (None, None));
+}

@@ -7,6 +7,7 @@ use meshlock_cluster::access::Principal;
 use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::gate::Caller;
+use meshlock_tls::Serial;
 
 /// The number of a lease. It is positive, because etcd's clients take zero for "no lease".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,7 +63,7 @@ pub(crate) struct ClientLease {
     unrenewable: bool,
     /// Label of the client, for operators.
     pub(crate) who: Option<ClientLabel>,
-    /// The owner, and the request that opened the lease. For everyone else the lease does not exist.
+    /// The owner, the certificate with which it opened or last renewed the lease, and the request that opened it. For everyone else the lease does not exist.
     pub(crate) owner: Caller,
     /// Names of the keys that depend on it.
     pub(crate) keys: BTreeSet<Vec<u8>>,
@@ -134,10 +135,10 @@ impl Leases {
     /// end, or for a time without a message from this site, the last of which may be from now. `None` for a lease without a time to live.
     pub(crate) fn relied_on(
         &self,
-        is_meant: impl Fn(&Principal) -> bool,
+        is_meant: impl Fn(&Caller) -> bool,
         now: Time,
     ) -> Vec<(LeaseId, Option<Time>)> {
-        let meant = self.all.iter().filter(|(_, lease)| is_meant(&lease.owner.principal));
+        let meant = self.all.iter().filter(|(_, lease)| is_meant(&lease.owner));
         let until = |lease: &ClientLease| match (lease.end, lease.silence) {
             (Some(end), Some(silence)) => Some(end.max(now + silence)),
             (Some(end), None) => Some(end),
@@ -166,6 +167,13 @@ impl Leases {
             self.ends.extend(lease.end.map(|end| (end, id)));
         }
         Some(lease)
+    }
+
+    /// Notes with which certificate the owner has renewed the lease.
+    pub(crate) fn note_certificate(&mut self, id: LeaseId, certificate: Option<&Serial>) {
+        if let Some(lease) = self.all.get_mut(&id) {
+            lease.owner.certificate = certificate.cloned();
+        }
     }
 
     /// Gives a lease that lasted as long as its connection a time to live, which starts now.

@@ -29,6 +29,7 @@ use meshlock_cluster::access::Principal;
 use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::gate::Caller;
+use meshlock_tls::Serial;
 
 /// State of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +167,11 @@ impl<W: Clone> Registry<W> {
         self.leases.renew(id, now).map(|lease| lease.lasts)
     }
 
+    /// Notes with which certificate the owner of a lease has renewed it.
+    pub(crate) fn note_certificate(&mut self, id: LeaseId, certificate: Option<&Serial>) {
+        self.leases.note_certificate(id, certificate);
+    }
+
     /// Gives a lease that lasted as long as its connection a time to live, which starts now.
     pub(crate) fn start_ttl(&mut self, id: LeaseId, lasts: LeaseDuration, now: Time) {
         self.leases.start_ttl(id, lasts, now);
@@ -204,7 +210,7 @@ impl<W: Clone> Registry<W> {
     /// long as the client was told.
     pub(crate) fn leases_relied_on(
         &self,
-        is_meant: impl Fn(&Principal) -> bool,
+        is_meant: impl Fn(&Caller) -> bool,
         now: Time,
     ) -> Vec<(LeaseId, Option<Time>)> {
         self.leases.relied_on(is_meant, now)

@@ -11,7 +11,12 @@ fn named(name: &str) -> Principal {
 }
 
 fn caller(principal: Principal) -> Caller {
-    Caller { principal, origin: CallerOrigin::Socket { user: 0 }, request: RequestId::new() }
+    Caller {
+        principal,
+        origin: CallerOrigin::Socket { user: 0 },
+        certificate: None,
+        request: RequestId::new(),
+    }
 }
 
 /// The principal that owns everything in tests where the owner does not matter.
