@@ -35,14 +35,15 @@ const HELP_TEXTS: &str = "crates/cli/src";
 /// may have the same name.
 const PAGES: &str = "ci-doc";
 
-/// Returns the environment with which cargo uses this compiler. The program is copied, since the file from which it was started is
-/// replaced when cargo compiles this crate among the others.
+/// This program, also after cargo has replaced the file from which it was started, as it does when it compiles this crate among others.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// Returns the environment with which cargo uses this compiler: a copy of this program, which nothing replaces meanwhile.
 pub(crate) fn environment(root: &Path) -> anyhow::Result<[(&'static str, String); 2]> {
     let target = crate::target_dir(root);
     let copy = target.join("ci-compiler");
     let fresh = target.join(format!("ci-compiler-{}", std::process::id()));
-    let program = std::env::current_exe().context("a process knows its program")?;
-    fs::copy(&program, &fresh).with_context(|| format!("cannot copy {}", program.display()))?;
+    fs::copy(OWN_PROGRAM, &fresh).with_context(|| format!("cannot write {}", fresh.display()))?;
     fs::rename(&fresh, &copy).with_context(|| format!("cannot write {}", copy.display()))?;
     let copy = copy.to_str().context("the target directory's name is UTF-8")?;
     Ok([(WRAPPER, copy.to_owned()), (LINTS.0, LINTS.1.to_owned())])
@@ -71,7 +72,7 @@ fn succeeds(command: &mut Command) -> bool {
         Err(error) => {
             let program = command.get_program().display();
             eprintln!(
-                "xtask: cannot start {program}: {error}; `rustup component add clippy` installs the lints"
+                "xtask: cannot start {program}: {error}; it belongs to Rust (`rustup component add clippy`)"
             );
             false
         }
