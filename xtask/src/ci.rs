@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::build_cost::children_cpu;
 use crate::run::{cargo, cargo_test, has, step};
-use crate::{generated, packages, tidy};
+use crate::{compiler, generated, packages, tidy};
 
 /// Tests that are left out, and counted as such; the steps of `soak` that are named beside them run them.
 pub(crate) const LEFT_TO_SOAK: &[&str] = &[
@@ -37,7 +37,10 @@ fn run_checks(root: &Path) -> anyhow::Result<()> {
     step("packages", || packages::install(packages::CI))?;
     step("tidy", || tidy::tidy(root))?;
     cargo(root, "fmt --all --check", &[])?;
-    cargo(root, "clippy --workspace --all-targets --all-features --locked -- -D warnings", &[])?;
+    // Lints, types, documentation and code of every target in one go; the tests below run what this has compiled.
+    let environment = compiler::environment(root)?;
+    let compiled = &environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    cargo(root, "build --workspace --all-targets --all-features --locked", compiled)?;
     // What a program gets that does not ask for all features: nothing above has compiled the library without them.
     cargo(root, "check -p meshlock --locked", &[])?;
     cargo(root, "check -p meshlock --no-default-features --locked", &[])?;
@@ -49,15 +52,14 @@ fn run_checks(root: &Path) -> anyhow::Result<()> {
             "nextest run --workspace --all-features --locked --test-threads {} -E {filter}",
             cores + 1
         );
-        cargo_test(root, &run, &[], LEFT_TO_SOAK)?;
-        cargo(root, "test --workspace --all-features --doc --locked", &[])?;
+        cargo_test(root, &run, compiled, LEFT_TO_SOAK)?;
+        cargo(root, "test --workspace --all-features --doc --locked", compiled)?;
     } else {
         // With the examples of documents; not with `--all-targets`, which builds other examples as tests, so that no test can run them.
         let skips = LEFT_TO_SOAK.iter().map(|test| format!("--skip {test}")).collect::<Vec<_>>().join(" ");
         let run = format!("test --workspace --all-features --locked -- {skips}");
-        cargo_test(root, &run, &[], LEFT_TO_SOAK)?;
+        cargo_test(root, &run, compiled, LEFT_TO_SOAK)?;
     }
-    cargo(root, "doc --workspace --all-features --no-deps --locked", &[("RUSTDOCFLAGS", "-D warnings")])?;
     // The fuzzers are no part of the workspace, so nothing above has looked at what they are locked to.
     cargo(root, "fetch --locked --manifest-path fuzz/Cargo.toml", &[])?;
     if has(root, "deny") {

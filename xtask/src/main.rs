@@ -6,6 +6,7 @@
 
 mod build_cost;
 mod ci;
+mod compiler;
 mod fresh;
 mod generated;
 mod packages;
@@ -36,6 +37,9 @@ usage: cargo xtask COMMAND
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if compiler::is_called(&arguments) {
+        return compiler::compile(&arguments);
+    }
     let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["build-cost"] => build_cost::build_cost(&root(), None),
         ["build-cost", "--against", commit] => build_cost::build_cost(&root(), Some(commit)),

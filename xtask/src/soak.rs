@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use crate::ci::{ALL_ERRATA, MEDIUM_RUNS, ZOOKEEPER as ZOOKEEPER_TEST};
+use crate::compiler;
 use crate::packages::{self, Package, file, program};
 use crate::run::{BUILT_ONCE, cargo, cargo_test};
 
@@ -274,18 +275,22 @@ fn git(root: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs the tests whose names contain `filter`; fails if there is none, because then it has been renamed. The features
-/// are those of CI, so that nothing is compiled twice.
+/// Runs the tests whose names contain `filter`; fails if there is none, because then it has been renamed. The features and the
+/// compiler are those of CI, so that nothing is compiled twice.
 fn test(root: &Path, targets: &str, filter: &str, environment: &[(&str, &str)]) -> anyhow::Result<()> {
     let run = format!("test --workspace --all-features --locked {targets} {filter} --");
+    let compiled = compiler::environment(root)?;
+    let compiled = compiled.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let environment = [environment, &compiled].concat();
     let mut list = Command::new(env!("CARGO"));
-    list.current_dir(root).args(run.split(' ')).arg("--list").envs(BUILT_ONCE.iter().copied());
+    list.current_dir(root).args(run.split(' ')).arg("--list");
+    list.envs(BUILT_ONCE.iter().chain(&environment).copied());
     let listed = list.output().context("cannot start cargo")?;
     if !listed.status.success() {
         bail!("cargo {run} --list failed:\n{}", String::from_utf8_lossy(&listed.stderr));
     }
     ensure!(String::from_utf8_lossy(&listed.stdout).contains(": test"), "no test is called {filter}");
-    cargo_test(root, &format!("{run} --nocapture"), environment, &[])
+    cargo_test(root, &format!("{run} --nocapture"), &environment, &[])
 }
 
 #[cfg(test)]

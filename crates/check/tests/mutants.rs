@@ -110,9 +110,14 @@ fn without_its_property_a_subtle_mutant_would_survive() {
 
 #[test]
 fn the_same_bounds_show_no_violation_without_mutants() {
-    for mutant in Mutant::ALL {
-        let (_, _, report) = explored(mutant, Properties::all());
-        assert_eq!(report.verdict, Verdict::Holds, "{mutant:?}");
+    let mut runs: Vec<_> = Mutant::ALL.into_iter().map(|mutant| (hunt(mutant).0, hunt(mutant).1)).collect();
+    // Several mutants are looked for in the same run.
+    runs.sort_by_key(|run| format!("{run:?}"));
+    runs.dedup_by_key(|run| format!("{run:?}"));
+    for (spec, bounds) in runs {
+        let spec: Spec = spec.parse().expect("a registered algorithm");
+        let report = explore_spec(&spec, &bounds.checking(Properties::all()));
+        assert_eq!(report.verdict, Verdict::Holds, "{spec}");
     }
 }
 
