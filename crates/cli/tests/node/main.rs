@@ -15,6 +15,7 @@ mod moving;
 mod operate;
 mod otlp;
 mod outage;
+mod promise;
 mod recovery;
 mod site;
 mod up;
