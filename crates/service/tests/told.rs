@@ -275,8 +275,8 @@ fn what_is_told_shrinks_with_the_lease_and_streams_that_want_a_leader_end_with_i
         let id = client.grant(60).await.unwrap().id;
         client.lock(id).await.unwrap();
         let (ask, mut answers) = client.keep_alive(true).await;
-        let (_, mut patient) = client.keep_alive(false).await;
-        drop(other);
+        let (_asks_nothing, mut patient) = client.keep_alive(false).await;
+        let gone = tokio::task::spawn_blocking(move || drop(other));
         let (deadline, mut told) = (Deadline::default(), Vec::new());
         let end = loop {
             deadline.check("the site has no lease");
@@ -299,6 +299,7 @@ fn what_is_told_shrinks_with_the_lease_and_streams_that_want_a_leader_end_with_i
         };
         assert_eq!((end.code(), end.message()), (Code::Unavailable, "etcdserver: no leader"));
         assert!(told.contains(&2) && told.contains(&1), "{told:?}");
+        gone.await.unwrap();
         // It has renewed nothing, so that there is nothing to tell it.
         let more = tokio::time::timeout(std::time::Duration::ZERO, patient.message()).await;
         assert!(more.is_err(), "a stream that does not ask for a leader goes on: {more:?}");

@@ -20,6 +20,9 @@ use crate::slow_reader::Answers;
 /// How often it is looked whether this site still has a lease.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// For how many looks it must have none until streams are ended: while a view changes, locks are not granted for a moment.
+const MANY_LOOKS: u32 = 10;
+
 /// What long calls are told of.
 pub(super) struct Stopping {
     /// Incremented when a lease ends that its client did not end.
@@ -74,7 +77,12 @@ impl Sessions {
     /// Waits until this site has no lease.
     async fn until_no_leader(&self) {
         let mut has_leader = self.0.stopping.has_leader.subscribe();
-        let _ = has_leader.wait_for(|has| !has).await;
+        while has_leader.wait_for(|has| !has).await.is_ok() {
+            // It may have got one since it was looked.
+            if !self.0.front.is_ready() || has_leader.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Ends all leases because this site stops serving. Clients are told, and waiting calls end. What is held stays taken until the end of
@@ -118,10 +126,12 @@ impl Inner {
 
 /// Notes when this site loses its lease, and when it has one again.
 pub(super) async fn keep_looking(sessions: Weak<Inner>) {
+    let mut without = 0;
     loop {
         let Some(sessions) = sessions.upgrade() else { return };
-        let is_ready = sessions.front.is_ready();
-        sessions.stopping.has_leader.send_if_modified(|has| std::mem::replace(has, is_ready) != is_ready);
+        without = if sessions.front.is_ready() { 0 } else { MANY_LOOKS.min(without + 1) };
+        let has_one = without < MANY_LOOKS;
+        sessions.stopping.has_leader.send_if_modified(|has| std::mem::replace(has, has_one) != has_one);
         drop(sessions);
         sleep(LOOK_EVERY).await;
     }

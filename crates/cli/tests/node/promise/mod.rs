@@ -70,7 +70,8 @@ fn trial(kind: Kind, sites: usize, fault: Fault) -> Option<i64> {
     }
     let holder = Holder::start(kind, &api[0])?;
     holder.until_held();
-    let next = thread::scope(|threads| {
+    thread::scope(|threads| {
+        let lost = threads.spawn(|| holder.lost_at());
         // Where there is another site, somebody waits there all the time.
         let waiting = (sites > 1).then(|| threads.spawn(|| next_holder(&files, "b")));
         running[0].signal(fault.signal());
@@ -79,12 +80,12 @@ fn trial(kind: Kind, sites: usize, fault: Fault) -> Option<i64> {
             running[0] = start(0);
             running[0].until_line("a is ready");
         }
-        match waiting {
+        let next = match waiting {
             Some(waiting) => waiting.join().unwrap(),
             None => next_holder(&files, "a"),
-        }
-    });
-    Some(next - holder.lost_at())
+        };
+        Some(next - lost.join().unwrap())
+    })
 }
 
 /// Returns each place and fault that there is: a single site is always restarted, because nobody else could have its locks.
