@@ -13,10 +13,16 @@ pub(crate) const LEFT_TO_SOAK: &[&str] = &[
     // `explorations`: larger state spaces than the others, which take longer than all that are left.
     MEDIUM_RUNS,
     ALL_ERRATA,
+    // `promise`: it brings etcd's client for Go, and waits for many leases.
+    PROMISE,
 ];
 
 /// The test of the benchmark's client of ZooKeeper.
 pub(crate) const ZOOKEEPER: &str = "zookeeper_excludes_and_its_fences_grow";
+
+/// The test of clients of etcd whose site dies.
+pub(crate) const PROMISE: &str =
+    "clients_of_others_know_that_their_lock_is_lost_before_the_next_holder_has_it";
 
 /// The test that explores the larger runs of docs/CHECKED.md.
 pub(crate) const MEDIUM_RUNS: &str = "every_run_of_medium_size_is_found_again";
@@ -88,6 +94,7 @@ mod tests {
             (ZOOKEEPER, "crates/bench/src/peers/tests.rs"),
             (MEDIUM_RUNS, "crates/check/tests/matrix.rs"),
             (ALL_ERRATA, "crates/check/tests/errata.rs"),
+            (PROMISE, "crates/cli/tests/node/promise/mod.rs"),
         ];
         assert_eq!(files.map(|(test, _)| test), LEFT_TO_SOAK);
         for (test, file) in files {

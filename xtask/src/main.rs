@@ -32,7 +32,7 @@ usage: cargo xtask COMMAND
   screenshots  draw the lab's main views into docs/lab (needs chromium)
   soak         run what takes longer than ci may, one named step after the other
                --list: the steps; --only STEP: this one (several times for several);
-               --seeds N, --cases N, --storms N: how much
+               --seeds N, --cases N, --storms N, --runs N: how much
   tidy         check headers, sizes, forbidden words, waits of tests, the bans of pure crates, commands in the README, generated tables";
 
 fn main() -> ExitCode {

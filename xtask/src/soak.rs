@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use crate::ci::{ALL_ERRATA, MEDIUM_RUNS, ZOOKEEPER as ZOOKEEPER_TEST};
+use crate::ci::{ALL_ERRATA, MEDIUM_RUNS, PROMISE, ZOOKEEPER as ZOOKEEPER_TEST};
 use crate::compiler;
 use crate::packages::{self, Package, file, program};
 use crate::run::{BUILT_ONCE, cargo, cargo_test};
@@ -46,6 +46,11 @@ const STEPS: &[Step] = &[
         run: storms,
     },
     Step {
+        name: "promise",
+        about: "clients of etcd know of their loss before the next holder has the lock, --runs each; installs Go",
+        run: promise,
+    },
+    Step {
         name: "upgrade",
         about: "a rolling upgrade from the program of the last release, which is built first",
         run: upgrade,
@@ -79,6 +84,16 @@ const ZOOKEEPER: &[Package] = &[
     file("/usr/share/java/zookeeper.jar", "zookeeper", "what is benchmarked"),
 ];
 
+/// etcd's client for Go.
+const GO: &[Package] = &[
+    program("go", "golang-go", "builds a client of etcd"),
+    file(
+        "/usr/share/gocode/src/go.etcd.io/etcd/clientv3/lease.go",
+        "golang-etcd-server-dev",
+        "the sources of etcd's client for Go",
+    ),
+];
+
 /// Number of changed requests for each call in one run of the test: a run ends within the time that every test has, also on a machine
 /// that is busy.
 const ANSWERED_AT_ONCE: u64 = 2000;
@@ -95,6 +110,7 @@ struct Size {
     seeds: u64,
     cases: u64,
     storms: u64,
+    runs: u64,
 }
 
 /// The options of the command line.
@@ -109,7 +125,7 @@ pub(crate) struct Options {
 impl Options {
     /// Reads the command line; the error says what is wrong with it.
     pub(crate) fn parse(arguments: &[&str]) -> Result<Self, String> {
-        let size = Size { seeds: 50_000, cases: 20_000, storms: 20 };
+        let size = Size { seeds: 50_000, cases: 20_000, storms: 20, runs: 20 };
         let mut options = Options { list: false, only: Vec::new(), size };
         let mut rest = arguments.iter();
         while let Some(&option) = rest.next() {
@@ -120,6 +136,7 @@ impl Options {
                 "--seeds" => options.size.seeds = number(option, value()?)?,
                 "--cases" => options.size.cases = number(option, value()?)?,
                 "--storms" => options.size.storms = number(option, value()?)?,
+                "--runs" => options.size.runs = number(option, value()?)?,
                 _ => return Err(format!("soak has no option {option}")),
             }
         }
@@ -228,6 +245,12 @@ fn storms(root: &Path, size: &Size) -> anyhow::Result<()> {
     }
     ensure!(failed.is_empty(), "storms of seeds {} failed", failed.join(", "));
     Ok(())
+}
+
+fn promise(root: &Path, size: &Size) -> anyhow::Result<()> {
+    packages::install(packages::CI)?;
+    packages::install(GO)?;
+    test(root, "--test node", PROMISE, &[("MESHLOCK_PROMISE_RUNS", &size.runs.to_string())])
 }
 
 /// Builds the program of the last release in a worktree of its own, and upgrades a cluster from it to this one.

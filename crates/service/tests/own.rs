@@ -123,7 +123,9 @@ fn fence(grant: &Value) -> i64 {
 fn a_lock_is_acquired_refused_waited_for_and_released() {
     let Some(api) = Api::start() else { return };
     let (code, session) = api.post("/v1/sessions", &json!({ "ttl_ms": 60_000, "label": "first" }));
-    assert_eq!((code, &session["ttl_ms"], &session["locks"]), (200, &json!(60_000), &json!([])));
+    assert_eq!((code, &session["locks"]), (200, &json!([])));
+    let told = session["ttl_ms"].as_u64().unwrap();
+    assert!((1..=3400).contains(&told), "no more than can be promised: {session}");
     let first = json!({ "session": session["session"] });
     let (code, grant) = api.post("/v1/locks/db%2Fmigrate/acquire", &first);
     assert_eq!((code, &grant["lock"]), (200, &json!("db/migrate")));
@@ -341,13 +343,13 @@ fn a_site_without_a_majority_reports_it() {
     assert_eq!((code, &ready["ok"]), (503, &json!(false)), "{ready}");
     assert_eq!(ready["cluster"]["failures_survived"], -1, "{ready}");
     assert_eq!(api.ask("GET", "/healthz?cluster", "").0, 503);
-    // Clients of etcd may ask for an error if there is no leader.
+    // Clients of etcd may ask for an error at once if there is no leader. Others are told so after a while, because nothing can be promised.
     let grant = |header: &str| {
         let output = api.curl("/v3/lease/grant").args(["-d", r#"{"TTL":5}"#, "-H", header]).output_in_time();
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
     assert_eq!(grant("Grpc-Metadata-hasleader: true")["message"], "etcdserver: no leader");
-    assert_eq!(grant("Accept: */*")["TTL"], "5");
+    assert_eq!(grant("Accept: */*")["message"], "etcdserver: no leader");
 }
 
 #[test]
@@ -362,7 +364,7 @@ fn without_tls_and_rules_only_this_machine_is_served() {
 }
 
 #[test]
-fn locks_of_api_clients_are_free_when_the_api_stops() {
+fn locks_of_api_clients_are_free_when_the_api_has_stopped_and_they_cannot_believe_in_them_any_more() {
     let Some(Api { serving, _engine: engine }) = Api::start() else { return };
     let address = serving.address();
     let held = Command::new("curl")
@@ -371,7 +373,8 @@ fn locks_of_api_clients_are_free_when_the_api_stops() {
     assert!(held.status.success());
     assert_eq!(engine.look(|node| node.table().counts().holders), 1);
     drop(serving);
-    assert_eq!(engine.look(|node| node.table().counts().holders), 0);
+    assert_eq!(engine.look(|node| node.table().counts().holders), 1);
+    eventually("the lock is free", || engine.look(|node| node.table().counts().holders) == 0);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use meshlock_cluster::lease::Terms;
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::Node;
 use meshlock_cluster::table::{Outage, Wait};
@@ -91,7 +92,12 @@ impl Front {
 
     /// Returns how long the site's leases last.
     pub fn lease_length(&self) -> Span {
-        self.node().look(|node| node.lease().terms().length)
+        self.lease_terms().length
+    }
+
+    /// Returns the terms of the site's leases, which the cluster has agreed on.
+    pub fn lease_terms(&self) -> Terms {
+        self.node().look(|node| node.lease().terms())
     }
 
     /// Returns the epoch of the installed view, which may have just been replaced.

@@ -1,5 +1,7 @@
 //! Calls that clients make before they lock something, and calls that are refused.
 
+use std::net::SocketAddr;
+
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use meshlock_cluster::names::fnv_1a;
@@ -12,15 +14,19 @@ use super::{Consul, ids};
 
 impl Consul {
     /// Describes this site as a Consul agent.
-    pub(super) fn this_node(&self) -> Response {
+    pub(super) fn this_node(&self, served_at: Option<SocketAddr>) -> Response {
         let site = self.sessions.site().as_str();
         let version = concat!(env!("CARGO_PKG_VERSION"), "+meshlock");
         let id = ids::other(i64::try_from(fnv_1a(site.bytes()) >> 1).unwrap_or(0));
+        let (address, port) = served_at.map_or((String::new(), 0), |at| (at.ip().to_string(), at.port()));
         axum::Json(json!({
             "Config": {
                 "Datacenter": self.cluster, "NodeName": site, "NodeID": id, "Server": true, "Revision": "", "Version": version,
             },
-            "Member": { "Name": site, "Status": 1, "Tags": { "dc": self.cluster, "role": "meshlock" } },
+            "Member": {
+                "Name": site, "Addr": address, "Port": port, "Status": 1,
+                "Tags": { "dc": self.cluster, "role": "meshlock" },
+            },
             "Meta": {},
         }))
         .into_response()

@@ -280,7 +280,7 @@ impl<'a> BlockingQuery<'a> {
     /// Waits for the next change. Returns whether there was one before the deadline.
     async fn wait(&mut self) -> bool {
         let listens_here = self.with_others || matches!(self.by, ChangeSource::Here);
-        let BlockingQuery { here, touched, watching, by, deadline, with_others, .. } = self;
+        let BlockingQuery { consul, here, touched, watching, by, deadline, with_others, .. } = self;
         let with_others = *with_others;
         let elsewhere = async {
             match (by, watching) {
@@ -288,8 +288,11 @@ impl<'a> BlockingQuery<'a> {
                 _ => std::future::pending().await,
             }
         };
+        let is_closing = consul.sessions.is_closing();
         tokio::select! {
             () = sleep_until(*deadline) => false,
+            // Whoever holds a lock through this site is told that it is gone.
+            () = consul.sessions.until_closing() => !is_closing,
             changed = here.changed(), if listens_here => changed.is_ok(),
             changed = touched.changed(), if with_others => changed.is_ok(),
             is_there = elsewhere => is_there,

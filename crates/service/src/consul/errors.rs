@@ -43,6 +43,11 @@ impl ConsulError {
         ConsulError::new(StatusCode::FORBIDDEN, format!("Permission denied: {error}"))
     }
 
+    /// Builds the error for a site that is not a member of its cluster, or has no lease.
+    pub(super) fn no_leader() -> Self {
+        ConsulError::new(StatusCode::INTERNAL_SERVER_ERROR, "No cluster leader")
+    }
+
     pub(super) fn unanswered(error: &NotAnswered) -> Self {
         match error {
             NotAnswered::Denied(error) => ConsulError::denied(error),

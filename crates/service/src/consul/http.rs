@@ -11,6 +11,7 @@ use meshlock_host::front::Admitted;
 use super::Consul;
 use super::calls::{KvCall, Parameters};
 use super::errors::ConsulError;
+use crate::caller::ServedAt;
 
 /// Returns all routes.
 pub(super) fn routes(consul: Consul) -> Router {
@@ -23,10 +24,14 @@ pub(super) fn routes(consul: Consul) -> Router {
         .route("/v1/session/list", get(list))
         .route("/v1/kv/", any(kv_root))
         .route("/v1/kv/{*key}", any(kv))
-        .route("/v1/agent/self", get(async |State(consul): State<Consul>| consul.this_node()))
+        .route("/v1/agent/self", get(agent))
         .route("/v1/status/leader", get(leader))
         .route("/v1/status/peers", get(peers))
         .with_state(consul)
+}
+
+async fn agent(State(consul): State<Consul>, served_at: Option<Extension<ServedAt>>) -> Response {
+    consul.this_node(served_at.map(|Extension(at)| at.address))
 }
 
 /// The query parameters in order.
@@ -53,7 +58,7 @@ async fn renew(
     Extension(caller): Extension<Admitted>,
     Path(session): Path<String>,
 ) -> Result<Response, ConsulError> {
-    consul.renew(&caller, &session)
+    consul.renew(&caller, &session).await
 }
 
 async fn info(

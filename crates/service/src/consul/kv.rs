@@ -239,7 +239,7 @@ impl Consul {
         }
     }
 
-    /// Deletes a key. A key that is held cannot be deleted: only the holder releases it.
+    /// Deletes a key. One that is held can be deleted by its holder only, which releases it.
     async fn delete(
         &self,
         caller: &Admitted,
@@ -270,6 +270,13 @@ impl Consul {
         }
         match seen.holders.first() {
             None => Ok(true),
+            Some(held)
+                if let Some(lease) = ids::lease(&held.session)
+                    && matches!(path, KeyPath::Lock(_))
+                    && self.is_alive(caller, lease) =>
+            {
+                Ok(self.let_go(caller, path.lock(), lease))
+            }
             Some(held) => Err(ConsulError::new(
                 StatusCode::CONFLICT,
                 format!(

@@ -16,7 +16,9 @@ pub(super) struct SessionOptions {
     pub(super) behavior: &'static str,
     pub(super) lock_delay: Span,
     /// As the client wrote it.
+    /// As the client gave it.
     pub(super) ttl: String,
+    pub(super) lasts: Span,
     /// The index of its creation.
     pub(super) created: u64,
 }
@@ -146,7 +148,14 @@ mod tests {
 
     fn options() -> SessionOptions {
         let (name, ttl) = (String::new(), String::new());
-        SessionOptions { name, behavior: "release", lock_delay: Span::ZERO, ttl, created: 1 }
+        SessionOptions {
+            name,
+            behavior: "release",
+            lock_delay: Span::ZERO,
+            ttl,
+            lasts: Span::ZERO,
+            created: 1,
+        }
     }
 
     fn mark(key: &str) -> KeyContent {

@@ -78,7 +78,7 @@ impl Consul {
         if self.records().needs_cleanup() {
             self.forget_sessions();
         }
-        self.records().add(lease, SessionOptions { name, behavior, lock_delay, ttl, created });
+        self.records().add(lease, SessionOptions { name, behavior, lock_delay, ttl, lasts, created });
         self.touch();
         Ok(axum::Json(serde_json::json!({ "ID": id })).into_response())
     }
@@ -99,14 +99,19 @@ impl Consul {
         Ok(axum::Json(true).into_response())
     }
 
-    pub(super) fn renew(&self, caller: &Admitted, session: &str) -> Result<Response, ConsulError> {
+    pub(super) async fn renew(&self, caller: &Admitted, session: &str) -> Result<Response, ConsulError> {
         let lease = match Consul::lease(session) {
             Ok(lease) => lease,
             Err(_) if ids::is_uuid(session) => return Err(not_found(session)),
             Err(fault) => return Err(fault),
         };
         if self.is_alive(caller, lease) && self.sessions.renew(caller, lease).is_some() {
-            return Ok(axum::Json(self.session(caller, lease).as_slice()).into_response());
+            let promise = self.sessions.until_promised().await;
+            // It may have been lost meanwhile.
+            if let Some(renewed) = self.session(caller, lease) {
+                promise.ok_or_else(ConsulError::no_leader)?;
+                return Ok(axum::Json([renewed]).into_response());
+            }
         }
         // Another site may keep the session, so this one cannot say that it is over.
         Err(if self.other_site_message(lease).is_some() {
@@ -175,17 +180,19 @@ impl Consul {
         if !self.is_alive(caller, lease) {
             return None;
         }
+        let promise = self.sessions.promise();
         self.records()
             .options(lease)
-            .map(|options| SessionEntry::of(lease, options, self.sessions.site().as_str()))
+            .map(|options| SessionEntry::of(lease, options, self.sessions.site().as_str(), promise))
     }
 
     /// Returns all sessions of the caller that are not over.
     fn sessions(&self, caller: &Admitted) -> Vec<SessionEntry> {
         let alive = self.sessions.registry().leases_of(&caller.principal, now());
+        let promise = self.sessions.promise();
         let records = self.records();
         let show = |lease: LeaseId| {
-            Some(SessionEntry::of(lease, records.options(lease)?, self.sessions.site().as_str()))
+            Some(SessionEntry::of(lease, records.options(lease)?, self.sessions.site().as_str(), promise))
         };
         alive.into_iter().filter_map(show).collect()
     }
@@ -221,19 +228,31 @@ impl Consul {
 }
 
 impl SessionEntry {
-    fn of(lease: LeaseId, options: &SessionOptions, site: &str) -> Self {
+    fn of(lease: LeaseId, options: &SessionOptions, site: &str, promise: Span) -> Self {
         SessionEntry {
             id: ids::session(lease),
             name: options.name.clone(),
             node: site.to_owned(),
             lock_delay: options.lock_delay.micros().saturating_mul(1000),
             behavior: options.behavior,
-            ttl: options.ttl.clone(),
+            ttl: told(options, promise),
             node_checks: [NODE_CHECK],
             service_checks: None,
             create_index: options.created,
             modify_index: options.created,
         }
+    }
+}
+
+/// Returns the time to live that a client is told: what it asked for, but no more than this site promises.
+fn told(options: &SessionOptions, promise: Span) -> String {
+    if options.lasts <= promise {
+        return options.ttl.clone();
+    }
+    match promise.micros() / 1000 {
+        millis @ 1000.. => format!("{}s", millis / 1000),
+        // Clients would renew a session without a pause that lasts for no time.
+        millis => format!("{}ms", millis.max(1)),
     }
 }
 

@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status, async_trait};
 
 use super::errors::{bad_name, not_watched, too_long, without_code};
 use super::names::{label, place_of};
-use super::{Answers, Etcd};
+use super::{Answers, Etcd, wants_leader};
 use crate::caller::caller_of;
 use crate::proto::mvccpb::KeyValue;
 use crate::proto::v3electionpb::election_server::Election;
@@ -100,7 +100,7 @@ impl Election for Etcd {
         request: Request<LeaderRequest>,
     ) -> Result<Response<Self::ObserveStream>, Status> {
         self.check_leader(&request)?;
-        let caller = caller_of(&request)?;
+        let (caller, needs_leader) = (caller_of(&request)?, wants_leader(&request));
         let lock = lock(&request.into_inner().name)?;
         let watching = self.sessions.watch(&caller, Verb::Watch, &lock).map_err(not_watched)?;
         let observer = Observer { etcd: self.clone(), lock, watching, last: None, first: true };
@@ -108,7 +108,7 @@ impl Election for Etcd {
             let leader = observer.next().await?;
             Some((Ok(observer.etcd.leader_response(leader)), observer))
         });
-        Ok(Response::new(self.while_read(Box::pin(answers))))
+        Ok(Response::new(self.while_read(Box::pin(answers), needs_leader)))
     }
 
     async fn resign(&self, request: Request<ResignRequest>) -> Result<Response<ResignResponse>, Status> {

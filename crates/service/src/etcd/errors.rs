@@ -18,6 +18,11 @@ pub(super) fn no_leader() -> Status {
     Status::unavailable("etcdserver: no leader")
 }
 
+/// What a call is told that ends because this site stops: clients go to another endpoint.
+pub(super) fn stopped() -> Status {
+    Status::unavailable("etcdserver: server stopped")
+}
+
 pub(super) fn lease_not_found() -> Status {
     Status::not_found(LEASE_NOT_FOUND)
 }

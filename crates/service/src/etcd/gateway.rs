@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Extension;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{get, post};
 use futures_util::{Stream, StreamExt, stream};
 use meshlock_host::front::Admitted;
 use serde::Serialize;
@@ -19,10 +19,11 @@ use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Request, Status};
 
 use super::watch::Watches;
-use super::{Answers, Etcd};
-use crate::caller::request_of;
+use super::{Answers, Etcd, wants_leader};
+use crate::caller::{ServedAt, request_of};
 use crate::proto::etcdserverpb::WatchRequest;
 use crate::proto::etcdserverpb::auth_server::Auth;
+use crate::proto::etcdserverpb::cluster_server::Cluster;
 use crate::proto::etcdserverpb::kv_server::Kv;
 use crate::proto::etcdserverpb::lease_server::Lease;
 use crate::proto::etcdserverpb::maintenance_server::Maintenance;
@@ -67,8 +68,27 @@ pub(super) fn routes(etcd: Etcd) -> Router {
         "/v3/maintenance/status" => status,
         "/v3/auth/authenticate" => authenticate,
     );
-    let (observed, alive, watched) = (etcd.clone(), etcd.clone(), etcd);
+    let (observed, alive, watched) = (etcd.clone(), etcd.clone(), etcd.clone());
+    let (healthy, listed) = (etcd.clone(), etcd);
     router
+        .route("/version", get(|| async { Etcd::version() }))
+        .route("/health", get(move || async move { healthy.health() }))
+        .route(
+            "/v3/cluster/member/list",
+            post(
+                move |caller: Extension<Admitted>,
+                      served_at: Option<Extension<ServedAt>>,
+                      headers: HeaderMap,
+                      body: Bytes| {
+                    unary(caller, headers, body, move |mut request| async move {
+                        if let Some(Extension(at)) = served_at {
+                            request.extensions_mut().insert(at);
+                        }
+                        listed.member_list(request).await
+                    })
+                },
+            ),
+        )
         .route(
             "/v3/election/observe",
             post(move |caller: Extension<Admitted>, headers: HeaderMap, body: Bytes| async move {
@@ -84,8 +104,11 @@ pub(super) fn routes(etcd: Etcd) -> Router {
         .route(
             "/v3/lease/keepalive",
             post(move |caller: Extension<Admitted>, headers: HeaderMap, body: Bytes| async move {
-                let request = read::<LeaseKeepAliveRequest>(&caller, &headers, &body);
-                let renewed = request.and_then(|request| alive.keep_alive(&caller, request.into_inner().id));
+                let request = match read::<LeaseKeepAliveRequest>(&caller, &headers, &body) {
+                    Ok(request) => request.into_inner(),
+                    Err(status) => return refuse(status),
+                };
+                let renewed = alive.keep_alive(&caller, request.id).await;
                 renewed.map_or_else(refuse, |renewed| streamed(stream::iter([Ok(renewed)])))
             }),
         )
@@ -93,7 +116,7 @@ pub(super) fn routes(etcd: Etcd) -> Router {
             "/v3/watch",
             post(move |caller: Extension<Admitted>, headers: HeaderMap, body: Bytes| async move {
                 read(&caller, &headers, &body)
-                    .map_or_else(refuse, |request| streamed(watch(watched, caller.0, request.into_inner())))
+                    .map_or_else(refuse, |request| streamed(watch(watched, caller.0, request)))
             }),
         )
 }
@@ -138,9 +161,10 @@ fn read<Q: DeserializeOwned>(
 }
 
 /// Starts the one watch that a request can contain.
-fn watch(etcd: Etcd, caller: Admitted, request: WatchRequest) -> Answers<WatchResponse> {
+fn watch(etcd: Etcd, caller: Admitted, request: Request<WatchRequest>) -> Answers<WatchResponse> {
     let (out, answers) = mpsc::channel(1);
-    let watched = etcd.clone();
+    let (watched, needs_leader) = (etcd.clone(), wants_leader(&request));
+    let request = request.into_inner();
     tokio::spawn(async move {
         let mut watches = Watches::new(watched, caller, out.clone());
         if let Some(request) = request.request_union
@@ -149,7 +173,7 @@ fn watch(etcd: Etcd, caller: Admitted, request: WatchRequest) -> Answers<WatchRe
             out.closed().await;
         }
     });
-    etcd.while_read(Box::pin(ReceiverStream::new(answers)))
+    etcd.while_read(Box::pin(ReceiverStream::new(answers)), needs_leader)
 }
 
 fn streamed<T: Serialize>(answers: impl Stream<Item = Result<T, Status>> + Send + 'static) -> Response {

@@ -272,12 +272,13 @@ impl Kv for Etcd {
         if key.is_empty() {
             return Err(Status::invalid_argument("etcdserver: key is not provided"));
         }
-        if !range_end.is_empty() {
-            return Err(not_a_lock("a range of keys is deleted"));
-        }
-        let removed = self.remove(&caller, &key).await?;
-        let deleted = i64::from(removed.is_some());
-        let prev_kvs = removed.into_iter().filter(|_| prev_kv).collect();
+        let removed = if range_end.is_empty() {
+            self.remove(&caller, &key).await?.into_iter().collect()
+        } else {
+            self.remove_range(&caller, &key, &range_end).await?
+        };
+        let deleted = i64::try_from(removed.len()).unwrap_or(i64::MAX);
+        let prev_kvs = if prev_kv { removed } else { Vec::new() };
         Ok(Response::new(DeleteRangeResponse { header: self.plain_header(), deleted, prev_kvs }))
     }
 

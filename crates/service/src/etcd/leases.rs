@@ -1,13 +1,13 @@
 //! etcd's lease service.
 
-use futures_util::StreamExt;
 use meshlock_cluster::time::Span;
 use meshlock_host::front::Admitted;
-use meshlock_host::gate::RequestKind;
 use meshlock_system::now;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
-use super::{Answers, Etcd};
+use super::errors::{lease_not_found, no_leader};
+use super::keep_alive::KeepAlive;
+use super::{Answers, Etcd, wants_leader};
 use crate::caller::caller_of;
 use crate::proto::etcdserverpb::lease_server::Lease;
 use crate::proto::etcdserverpb::{
@@ -15,8 +15,8 @@ use crate::proto::etcdserverpb::{
     LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseStatus, LeaseTimeToLiveRequest,
     LeaseTimeToLiveResponse,
 };
-use crate::sessions::AcquireError;
 use crate::sessions::registry::{LeaseDuration, LeaseId};
+use crate::sessions::{AcquireError, REACTION};
 
 /// The shortest lease in seconds, as with an etcd of default settings; shorter ones are extended to it.
 const MIN_TTL: i64 = 2;
@@ -30,23 +30,51 @@ pub(super) fn lasts(seconds: i64) -> LeaseDuration {
 }
 
 /// Converts to whole seconds, as etcd does.
-fn seconds(span: Option<Span>) -> i64 {
-    // A lease that lasts as long as its connection has no end.
-    span.map_or(MAX_TTL, |span| i64::try_from(span.micros() / 1_000_000).unwrap_or(MAX_TTL))
+fn seconds(span: Span) -> i64 {
+    i64::try_from(span.micros() / 1_000_000).unwrap_or(MAX_TTL)
+}
+
+/// Returns what the client of a lease is told: the time that it asked for, or is left of it, but no more than the site promises. A lease
+/// that lasts as long as its connection has no end of its own.
+pub(super) fn told(lasts: Option<Span>, promise: Span) -> i64 {
+    seconds(lasts.map_or(promise, |lasts| lasts.min(promise)))
 }
 
 impl Etcd {
-    pub(super) fn keep_alive(&self, caller: &Admitted, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
-        let renewed = LeaseId::new(id).map(|lease| (lease, self.sessions.renew(caller, lease)));
-        let ttl = match renewed {
-            Some((_, Some(lasts))) => seconds(lasts.span()),
+    /// Restarts the time of the caller's lease, which is kept for as long as the caller has asked for. Returns that time; `None` if there
+    /// is no such lease any more.
+    pub(super) fn renew(&self, caller: &Admitted, id: i64) -> Result<Option<LeaseDuration>, Status> {
+        let Some(lease) = LeaseId::new(id) else { return Ok(None) };
+        match self.sessions.renew(caller, lease) {
             // Another site may keep the lease, so this one cannot say that it is over.
-            Some((lease, None)) if self.sessions.granted_by(lease).is_some() => {
-                return Err(self.no_lease(lease));
-            }
-            Some((_, None)) | None => 0,
-        };
-        Ok(LeaseKeepAliveResponse { header: self.plain_header(), id, ttl })
+            None if self.sessions.granted_by(lease).is_some() => Err(self.no_lease(lease)),
+            renewed => Ok(renewed),
+        }
+    }
+
+    pub(super) fn renewed(&self, id: i64, ttl: i64) -> LeaseKeepAliveResponse {
+        LeaseKeepAliveResponse { header: self.plain_header(), id, ttl }
+    }
+
+    /// Restarts the time of a lease, in a call of its own.
+    pub(super) async fn keep_alive(
+        &self,
+        caller: &Admitted,
+        id: i64,
+    ) -> Result<LeaseKeepAliveResponse, Status> {
+        let Some(lasts) = self.renew(caller, id)? else { return Ok(self.renewed(id, 0)) };
+        let promise = self.sessions.until_promised().await;
+        // It may have been lost meanwhile.
+        if !self.is_alive(caller, id) {
+            return Ok(self.renewed(id, 0));
+        }
+        Ok(self.renewed(id, told(lasts.span(), promise.ok_or_else(no_leader)?)))
+    }
+
+    /// Returns whether the caller has this lease, and can renew it.
+    pub(super) fn is_alive(&self, caller: &Admitted, id: i64) -> bool {
+        let is_known = |lease| self.sessions.registry().lease(lease, &caller.principal, now()).is_some();
+        LeaseId::new(id).is_some_and(is_known)
     }
 }
 
@@ -62,19 +90,26 @@ impl Lease for Etcd {
         if ttl > MAX_TTL {
             return Err(Status::out_of_range("etcdserver: too large lease TTL"));
         }
-        let ttl = ttl.max(MIN_TTL);
+        self.sessions
+            .check_seconds()
+            .map_err(|why| Status::failed_precondition(format!("meshlock: {why}")))?;
+        let promise = self.sessions.until_promised().await.ok_or_else(no_leader)?;
+        let lasts = lasts(ttl.max(MIN_TTL));
         let granted = match id {
-            0 => self.sessions.grant(&caller, lasts(ttl), None),
+            0 => self.sessions.grant(&caller, lasts, None),
             id => {
                 let id = LeaseId::new(id).ok_or_else(|| {
                     Status::invalid_argument(
                         "meshlock: the number of a lease is positive; give 0 to have one chosen",
                     )
                 })?;
-                self.sessions.grant_as(&caller, id, lasts(ttl), None).map(|()| id)
+                self.sessions.grant_as(&caller, id, lasts, None).map(|()| id)
             }
         };
-        let id = granted.map_err(|error| self.not_held(AcquireError::Registry(error)))?.number();
+        let id = granted.map_err(|error| self.not_held(AcquireError::Registry(error)))?;
+        // Its locks stay taken until its client must have noticed that it could not renew it.
+        self.sessions.set_delay(id, REACTION, None);
+        let (id, ttl) = (id.number(), told(lasts.span(), promise));
         Ok(Response::new(LeaseGrantResponse { header: self.plain_header(), id, ttl, error: String::new() }))
     }
 
@@ -87,7 +122,7 @@ impl Lease for Etcd {
         let id = request.into_inner().id;
         let lease = LeaseId::new(id);
         if !lease.is_some_and(|lease| self.sessions.revoke(&caller, lease)) {
-            return Err(lease.map_or_else(super::errors::lease_not_found, |lease| self.no_lease(lease)));
+            return Err(lease.map_or_else(lease_not_found, |lease| self.no_lease(lease)));
         }
         Ok(Response::new(LeaseRevokeResponse { header: self.plain_header() }))
     }
@@ -99,12 +134,10 @@ impl Lease for Etcd {
         request: Request<Streaming<LeaseKeepAliveRequest>>,
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
         self.check_leader(&request)?;
-        let (etcd, caller) = (self.clone(), caller_of(&request)?);
-        let answers = request.into_inner().map(move |asked| {
-            etcd.pace(&caller, RequestKind::Renew)?;
-            etcd.keep_alive(&caller, asked?.id)
-        });
-        Ok(Response::new(self.while_read(Box::pin(answers))))
+        let (caller, needs_leader) = (caller_of(&request)?, wants_leader(&request));
+        let answers = KeepAlive::new(self.clone(), caller, request.into_inner()).answers();
+        // It says itself that leases are over when this site stops.
+        Ok(Response::new(self.while_read_until(answers, None, needs_leader)))
     }
 
     async fn lease_time_to_live(
@@ -116,10 +149,11 @@ impl Lease for Etcd {
         let LeaseTimeToLiveRequest { id, keys } = request.into_inner();
         let lease = LeaseId::new(id);
         let mut answer = LeaseTimeToLiveResponse { id, ttl: -1, ..LeaseTimeToLiveResponse::default() };
-        let now = now();
+        let (now, promise) = (now(), self.sessions.promise());
         let known = lease.is_some_and(|lease| {
             self.sessions.registry().lease(lease, &caller.principal, now).is_some_and(|found| {
-                (answer.ttl, answer.granted_ttl) = (seconds(found.left(now)), seconds(found.lasts.span()));
+                answer.ttl = told(found.left(now), promise);
+                answer.granted_ttl = told(found.lasts.span(), promise);
                 if keys {
                     answer.keys = found.keys.iter().cloned().collect();
                 }

@@ -15,11 +15,14 @@ mod auth;
 mod election;
 mod errors;
 mod gateway;
+mod keep_alive;
 mod kv;
 mod leases;
 mod lock;
 mod maintenance;
+mod members;
 mod names;
+mod ranges;
 mod shapes;
 #[cfg(test)]
 mod tests;
@@ -34,13 +37,14 @@ use tonic::{Request, Status};
 
 use crate::proto::etcdserverpb::ResponseHeader;
 use crate::proto::etcdserverpb::auth_server::AuthServer;
+use crate::proto::etcdserverpb::cluster_server::ClusterServer;
 use crate::proto::etcdserverpb::kv_server::KvServer;
 use crate::proto::etcdserverpb::lease_server::LeaseServer;
 use crate::proto::etcdserverpb::maintenance_server::MaintenanceServer;
 use crate::proto::etcdserverpb::watch_server::WatchServer;
 use crate::proto::v3electionpb::election_server::ElectionServer;
 use crate::proto::v3lockpb::lock_server::LockServer;
-use crate::sessions::Sessions;
+use crate::sessions::{Sessions, StreamEnd, until_end};
 use crate::slow_reader::{Answers, while_read};
 pub(crate) use gateway::{http_code, refuse as refused};
 
@@ -63,6 +67,7 @@ impl Etcd {
         let max = self.sessions.limits().request_bytes;
         routes
             .add_service(AuthServer::new(self.clone()).max_decoding_message_size(max))
+            .add_service(ClusterServer::new(self.clone()).max_decoding_message_size(max))
             .add_service(LockServer::new(self.clone()).max_decoding_message_size(max))
             .add_service(LeaseServer::new(self.clone()).max_decoding_message_size(max))
             .add_service(ElectionServer::new(self.clone()).max_decoding_message_size(max))
@@ -89,8 +94,20 @@ impl Etcd {
         self.header(revision)
     }
 
-    /// Streams `answers` for as long as the client reads them.
-    fn while_read<T: Send + 'static>(&self, answers: Answers<T>) -> Answers<T> {
+    /// Streams `answers` for as long as the client reads them, this site serves and, if the client wants that, has a leader.
+    fn while_read<T: Send + 'static>(&self, answers: Answers<T>, needs_leader: bool) -> Answers<T> {
+        self.while_read_until(answers, Some(errors::stopped()), needs_leader)
+    }
+
+    /// The same, with what the stream is told when this site stops; `None` if it says so itself.
+    fn while_read_until<T: Send + 'static>(
+        &self,
+        answers: Answers<T>,
+        closing: Option<Status>,
+        needs_leader: bool,
+    ) -> Answers<T> {
+        let no_leader = needs_leader.then(errors::no_leader);
+        let answers = until_end(&self.sessions, answers, StreamEnd { closing, no_leader });
         while_read(answers, self.sessions.limits().slow_reader, || {})
     }
 

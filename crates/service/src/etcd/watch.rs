@@ -16,15 +16,16 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use super::errors::{not_a_lock, not_watched};
-use super::kv::{lock_of_key, lock_of_range};
+use super::kv::lock_of_key;
 use super::names::behind;
+use super::ranges::prefix_and_lock;
 use super::view::pick;
-use super::{Answers, Etcd};
+use super::{Answers, Etcd, wants_leader};
 use crate::caller::caller_of;
 use crate::proto::etcdserverpb::watch_create_request::FilterType;
 use crate::proto::etcdserverpb::watch_request::RequestUnion;
 use crate::proto::etcdserverpb::watch_server::Watch;
-use crate::proto::etcdserverpb::{RangeRequest, WatchCreateRequest, WatchRequest, WatchResponse};
+use crate::proto::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse};
 use crate::proto::mvccpb::event::EventType;
 use crate::proto::mvccpb::{Event, KeyValue};
 use crate::sessions::{AcquireState, Holder, HolderWatch};
@@ -48,7 +49,7 @@ impl Watch for Etcd {
     ) -> Result<Response<Self::WatchStream>, Status> {
         self.check_leader(&request)?;
         let (out, answers) = mpsc::channel(MAX_BUFFERED);
-        let caller = caller_of(&request)?;
+        let (caller, needs_leader) = (caller_of(&request)?, wants_leader(&request));
         let mut asked = request.into_inner();
         let mut watches = Watches::new(self.clone(), caller, out.clone());
         tokio::spawn(async move {
@@ -65,7 +66,7 @@ impl Watch for Etcd {
                 }
             }
         });
-        Ok(Response::new(self.while_read(Box::pin(ReceiverStream::new(answers)))))
+        Ok(Response::new(self.while_read(Box::pin(ReceiverStream::new(answers)), needs_leader)))
     }
 }
 
@@ -187,8 +188,7 @@ impl WatchTarget {
             return Err(not_a_lock("a watch on all keys"));
         }
         if !create.range_end.is_empty() {
-            let (key, range_end) = (create.key.clone(), create.range_end.clone());
-            let lock = lock_of_range(&RangeRequest { key, range_end, ..RangeRequest::default() })?;
+            let (_, lock) = prefix_and_lock(&create.key, &create.range_end)?;
             let mut holders = etcd.sessions.watch(caller, Verb::Watch, &lock).map_err(not_watched)?;
             let seen = timeout(FIRST_LOOK_TIMEOUT, holders.first()).await.ok();
             return Ok(WatchTarget::Lock { lock, holders, seen });

@@ -65,6 +65,8 @@ impl HoldCall {
             HoldPhase::Granted => {
                 let sessions = &self.session.own.sessions;
                 let gone = tokio::select! {
+                    biased;
+                    () = sessions.until_closing() => format!("the site '{}' stops", sessions.site()),
                     gone = self.gone() => gone,
                     () = sleep(sessions.safety_interval()) => {
                         return Some(Event::Still(Still { safe_ms: millis(sessions.front().safe_for()) }));

@@ -22,7 +22,7 @@ use crate::proto::meshlock::{
     ReleaseResponse, Rules, Session, SessionRequest, StatusRequest, StatusResponse, Voters,
 };
 use crate::sessions::registry::{KeyGrant, LeaseDuration, LeaseId, NewKey};
-use crate::sessions::{IfKnown, KeyRequest, Sessions};
+use crate::sessions::{IfKnown, KeyRequest, Sessions, StreamEnd, until_end};
 use crate::slow_reader::{Answers, while_read};
 pub(crate) use errors::{api_error, denied};
 use errors::{bad, not_held};
@@ -198,6 +198,13 @@ impl Locks for Own {
     async fn watch(&self, request: Request<LockRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let caller = caller_of(&request)?;
         let holders = self.holders_of(&caller, request.into_inner().lock.parse().map_err(bad)?)?;
+        let closing = api_error(
+            "unavailable",
+            Code::Unavailable,
+            format!("the site '{}' stops; use another one", self.sessions.site()),
+        );
+        let end = StreamEnd { closing: Some(closing), no_leader: None };
+        let holders = until_end(&self.sessions, holders, end);
         Ok(Response::new(self.while_read(caller, holders)))
     }
 

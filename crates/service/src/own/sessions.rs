@@ -22,6 +22,11 @@ pub(super) fn millis(span: Span) -> u32 {
     u32::try_from(span.micros() / 1000).unwrap_or(u32::MAX)
 }
 
+/// Returns the time to live that a client is told: what it asked for, but no more than this site promises.
+fn ttl(asked: Span, promise: Span) -> u32 {
+    millis(asked.min(promise))
+}
+
 /// Parses the id of a session.
 pub(super) fn lease(session: &str) -> Result<LeaseId, Status> {
     let number = i64::from_str_radix(session, 16).ok().and_then(LeaseId::new);
@@ -50,7 +55,7 @@ impl Own {
     }
 
     pub(super) fn session(&self, caller: &Admitted, lease: LeaseId) -> Result<Session, Status> {
-        let (now, safe) = (now(), self.sessions.front().safe_for());
+        let (now, safe, promise) = (now(), self.sessions.front().safe_for(), self.promise());
         let registry = self.sessions.registry();
         let Some(found) = registry.lease(lease, &caller.principal, now) else {
             drop(registry);
@@ -59,11 +64,19 @@ impl Own {
         let lock = |name: &Vec<u8>| registry.key(name).map(|key| key.lock.as_str().to_owned());
         Ok(Session {
             session: lease.to_string(),
-            ttl_ms: found.lasts.span().map_or(0, millis),
-            left_ms: found.left(now).map_or(0, millis),
+            ttl_ms: found.lasts.span().map_or(0, |asked| ttl(asked, promise)),
+            left_ms: found.left(now).map_or(0, |left| millis(left.min(safe))),
             safe_ms: millis(found.left(now).map_or(safe, |left| left.min(safe))),
+            kept_ms: found.left(now).map_or(0, millis),
             locks: found.keys.iter().filter_map(lock).collect(),
         })
+    }
+
+    /// Returns for how long a client may rely on what it holds without another word. Whoever has not been told of a loss has at least the
+    /// margin, also when renewals are late; so nobody is told to come back without a pause.
+    fn promise(&self) -> Span {
+        let least = self.sessions.front().lease_terms().margin.min(Span::from_millis(u64::from(MIN_TTL_MS)));
+        self.sessions.promise().max(least)
     }
 
     /// Returns the label of the client that owns the session.
@@ -92,14 +105,14 @@ impl Own {
     }
 
     pub(super) fn grant(&self, caller: &Admitted, lock: String, lease: LeaseId, granted: KeyGrant) -> Grant {
-        let (now, safe) = (now(), self.sessions.front().safe_for());
+        let (now, safe, promise) = (now(), self.sessions.front().safe_for(), self.promise());
         let registry = self.sessions.registry();
         let lasts = registry.lease(lease, &caller.principal, now);
-        let ttl = lasts.and_then(|lease| lease.lasts.span());
+        let asked = lasts.and_then(|lease| lease.lasts.span());
         // A session that is over is not safe at all.
         let safe = lasts.map_or(Span::ZERO, |lease| lease.left(now).map_or(safe, |left| left.min(safe)));
         let KeyGrant { fence, slot } = granted;
-        let (ttl_ms, safe_ms) = (ttl.map_or(0, millis), millis(safe));
+        let (ttl_ms, safe_ms) = (asked.map_or(0, |asked| ttl(asked, promise)), millis(safe));
         Grant { lock, session: lease.to_string(), fence, slot, ttl_ms, safe_ms }
     }
 }

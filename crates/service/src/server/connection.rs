@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
+use hyper::{Request, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use meshlock_cluster::access::{ClientName, Principal};
@@ -26,7 +26,9 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tower_service::Service;
 
 use super::cut_detector::CutDetector;
+use super::ends::ConnectionEnds;
 use super::write_timeout::WriteTimeout;
+use crate::caller::ServedAt;
 use crate::sessions::registry::ApiLimits;
 
 /// How long a client may take for the TLS handshake, and until its first request that is allowed.
@@ -203,13 +205,20 @@ pub(super) struct ConnectionServer {
     places: Arc<Semaphore>,
     /// Called when a connection over a network ends without being closed.
     on_cut: OnCut,
+    ends: ConnectionEnds,
 }
 
 /// Called with the address of a client whose connection was cut.
 pub(super) type OnCut = Arc<dyn Fn(SocketAddr) + Send + Sync>;
 
 impl ConnectionServer {
-    pub(super) fn new(router: Router, limits: ApiLimits, front: Front, on_cut: OnCut) -> Self {
+    pub(super) fn new(
+        router: Router,
+        limits: ApiLimits,
+        front: Front,
+        on_cut: OnCut,
+        ends: ConnectionEnds,
+    ) -> Self {
         let mut builder = Builder::new(TokioExecutor::new());
         builder
             .http1()
@@ -242,6 +251,7 @@ impl ConnectionServer {
             pending,
             places,
             on_cut,
+            ends,
         }
     }
 
@@ -257,7 +267,9 @@ impl ConnectionServer {
                 }
             };
             let (server, slot) = (self.clone(), self.pending.enter(address.ip()));
+            let open = self.ends.open();
             tokio::spawn(async move {
+                let _open = open;
                 if let Err(error) = server.serve(stream, address, slot).await {
                     tracing::debug!(%address, %error, "a connection to the API ended");
                 }
@@ -271,11 +283,13 @@ impl ConnectionServer {
         // Otherwise the system would buffer megabytes for each client that does not read.
         rustix::net::sockopt::set_socket_send_buffer_size(&stream, MAX_SEND_BUFFER)?;
         let (evicted, places, ending) = (slot.evicted(), self.places.clone(), Arc::default());
+        let local = stream.local_addr()?;
         let stream = WriteTimeout::new(stream, self.slow_reader);
         let Security::Tls(identity) = self.trust.security() else {
             let watched = self.register(None, &ending)?;
             let client = RemoteClient::new(address, Credentials::ThisMachine, Some(slot), (places, watched));
-            return self.serve_http(stream, client, evicted, ending).await;
+            let served_at = ServedAt { address: local, is_tls: false };
+            return self.serve_http(stream, (client, served_at), evicted, ending).await;
         };
         let tls = self.acceptor(&identity);
         let handshake = async {
@@ -297,7 +311,8 @@ impl ConnectionServer {
         let on_cut = self.on_cut.clone();
         let stream = CutDetector::new(stream, move || on_cut(address));
         let client = RemoteClient::new(address, shown, Some(slot), (places, watched));
-        self.serve_http(stream, client, evicted, ending).await
+        let served_at = ServedAt { address: local, is_tls: true };
+        self.serve_http(stream, (client, served_at), evicted, ending).await
     }
 
     /// Returns the acceptor of a connection. As soon as there are tokens, clients need no certificate.
@@ -313,11 +328,11 @@ impl ConnectionServer {
     async fn serve_http(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        peer: Arc<RemoteClient>,
+        peer: (Arc<RemoteClient>, ServedAt),
         evicted: Evicted,
         ending: Arc<Ending>,
     ) -> io::Result<()> {
-        let address = peer.address;
+        let address = peer.0.address;
         tokio::select! {
             served = self.serve_requests(stream, peer, evicted) => served,
             why = ending.happened() => {
@@ -332,13 +347,15 @@ impl ConnectionServer {
     async fn serve_requests(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        peer: Arc<RemoteClient>,
+        (peer, served_at): (Arc<RemoteClient>, ServedAt),
         evicted: Evicted,
     ) -> io::Result<()> {
         let (router, known) = (self.router.clone(), peer.clone());
         peer.charge_provisionally(&self.front);
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer.clone());
+            request.extensions_mut().insert(served_at);
+            rewrite_old_path(&mut request);
             router.clone().call(request.map(Body::new))
         });
         let serving = self.builder.serve_connection(TokioIo::new(stream), service);
@@ -347,6 +364,11 @@ impl ConnectionServer {
             served = &mut serving => return served.map_err(io::Error::other),
             () = sleep(HANDSHAKE_TIMEOUT) => {}
             () = evicted.notified() => {}
+            () = self.ends.begun() => {}
+        }
+        if self.ends.has_begun() {
+            serving.as_mut().graceful_shutdown();
+            return serving.await.map_err(io::Error::other);
         }
         // A connection without an allowed request does not keep its place.
         if !known.is_used() {
@@ -354,6 +376,26 @@ impl ConnectionServer {
                 "no request was allowed in time, or before others needed its place",
             ));
         }
+        tokio::select! {
+            served = &mut serving => return served.map_err(io::Error::other),
+            () = self.ends.begun() => serving.as_mut().graceful_shutdown(),
+        }
         serving.await.map_err(io::Error::other)
+    }
+}
+
+/// The paths of etcd's JSON API before its version 3.4, which some clients still use.
+const OLD_PATHS: &str = "/v3beta/";
+
+/// Turns a path of an earlier version of etcd's JSON API into that of the current one.
+fn rewrite_old_path<T>(request: &mut Request<T>) {
+    let uri = request.uri();
+    let Some(rest) = uri.path_and_query().and_then(|path| path.as_str().strip_prefix(OLD_PATHS)) else {
+        return;
+    };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = format!("/v3/{rest}").parse().ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
     }
 }

@@ -3,6 +3,7 @@
 
 mod connection;
 mod cut_detector;
+mod ends;
 mod guard;
 mod routes;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use crate::own::{self, Own};
 use crate::sessions::Sessions;
 use crate::sessions::registry::ApiLimits;
 use connection::ConnectionServer;
+use ends::ConnectionEnds;
 use guard::Guard;
 pub(crate) use guard::usable_token;
 
@@ -136,15 +138,18 @@ impl Drop for Serving {
 async fn serve(sessions: Sessions, listener: TcpListener, stop: Arc<Stop>) {
     let limits = sessions.limits();
     let (told, front) = (sessions.clone(), sessions.front().clone());
-    let connections =
-        ConnectionServer::new(router(&sessions), limits, front, Arc::new(move |who| told.on_cut(who)));
+    let ends = ConnectionEnds::new();
+    let on_cut = Arc::new(move |who| told.on_cut(who));
+    let connections = ConnectionServer::new(router(&sessions), limits, front, on_cut, ends.clone());
     let listener = tokio::net::TcpListener::from_std(listener).expect("within a runtime");
     tokio::select! {
         () = connections.accept_connections(listener) => {}
         () = stop.accepting.notified() => {}
     }
     stop.everything.notified().await;
+    // Clients are told first; what they hold stays taken until they cannot rely on it any more.
     sessions.close();
+    ends.end_all().await;
 }
 
 /// Returns how browsers reach a port with this protection.

@@ -47,6 +47,9 @@ use Need::{AcquireOrRelease, Nothing, Probe, Release, Renewal, Right, Something,
 pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/healthz", Probe),
     ("GET", "/readyz", Probe),
+    // What etcd's clients ask first.
+    ("GET", "/health", Probe),
+    ("GET", "/version", Nothing),
     ("GET", "/openapi.json", Nothing),
     ("GET", "/metrics", Right(Watch)),
     // etcd's clients exchange a name and a password for a token first.
@@ -101,6 +104,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/etcdserverpb.KV/Txn", SomethingOrRelease),
     ("POST", "/etcdserverpb.Watch/Watch", Something),
     ("POST", "/etcdserverpb.Maintenance/Status", Something),
+    ("POST", "/etcdserverpb.Cluster/MemberList", Something),
     // etcd's API as JSON.
     ("POST", "/v3/lock/lock", Right(Acquire)),
     ("POST", "/v3/lock/unlock", Release),
@@ -123,6 +127,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v3/kv/txn", SomethingOrRelease),
     ("POST", "/v3/watch", Something),
     ("POST", "/v3/maintenance/status", Something),
+    ("POST", "/v3/cluster/member/list", Something),
     // Consul's API. Keys are read by clients that wait for a lock and by clients that watch one.
     ("PUT", "/v1/session/create", Right(Acquire)),
     ("PUT", "/v1/session/destroy/{session}", Release),

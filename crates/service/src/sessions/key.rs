@@ -63,7 +63,12 @@ impl Inner {
                 self.registry().on_granted(id, KeyGrant { fence: fence.value(), slot: *slot });
                 return self.note_change();
             }
-            AcquireEvent::Lost { act_by, .. } => self.registry().on_lost(id).map(|key| (key, *act_by)),
+            AcquireEvent::Lost { act_by, .. } => {
+                let lost = self.registry().on_lost(id).map(|key| (key, *act_by));
+                // Those who keep the lease alive are told without being asked.
+                self.stopping.note_loss();
+                lost
+            }
             AcquireEvent::Ended(Ended::NotGranted(_)) => self.registry().on_over(id).map(|key| (key, now())),
             // The caller that ended the acquisition has already removed the key from the registry.
             AcquireEvent::Ended(Ended::Released | Ended::Cancelled | Ended::SessionOver) => return,

@@ -109,14 +109,6 @@ impl Sessions {
         true
     }
 
-    /// Ends all leases because this site stops serving: clients cannot renew them any more.
-    pub(crate) fn close(&self) {
-        let leases = self.0.registry().all_leases();
-        for id in leases {
-            self.end_lease(id, SessionEnd::Stopped);
-        }
-    }
-
     /// Gives a lease that lasted as long as its connection a time to live, which starts now.
     pub(crate) fn start_ttl(&self, id: LeaseId, lasts: LeaseDuration) {
         self.0.registry().start_ttl(id, lasts, now());
@@ -190,6 +182,7 @@ pub(super) async fn expire_leases(sessions: Weak<Inner>) {
             } else {
                 tracing::info!(%lease, keys = keys.len(), "a session was not renewed and is over");
                 sessions.end_all(lease, &owner, keys, SessionEnd::Expired);
+                sessions.stopping.note_loss();
             }
             // Wake those who watch the session: it is over, even if all of its keys stay for the delay.
             sessions.note_change();

@@ -9,8 +9,10 @@ mod holders;
 mod key;
 mod leases;
 mod order;
+mod promise;
 pub(crate) mod registry;
 mod revocation;
+mod stopping;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -35,7 +37,9 @@ use crate::metrics::ApiMeter;
 pub(crate) use holders::{Holder, HolderWatch, WatchError, holders_in};
 pub(crate) use key::{KeyAcquisition, KeyObserver};
 use order::{RegistryGuard, assert_registry_is_free};
+pub(crate) use promise::REACTION;
 use registry::{ApiLimits, BeginOutcome, KeyGrant, NewKey, Registry, RegistryError, RegistryKey};
+pub(crate) use stopping::{StreamEnd, until_end};
 
 /// A key and its acquisition at the node.
 pub(crate) type SessionKey = RegistryKey<Arc<KeyAcquisition>>;
@@ -59,6 +63,7 @@ pub(crate) struct Inner {
     watched: holders::WatchedLocks,
     /// Clients whose connections were cut, and until when each may rely on its locks.
     cut: Mutex<BTreeMap<SocketAddr, Time>>,
+    stopping: stopping::Stopping,
     meter: ApiMeter,
 }
 
@@ -124,8 +129,10 @@ impl Sessions {
             alarm: Notify::new(),
             watched: holders::WatchedLocks::default(),
             cut: Mutex::default(),
+            stopping: stopping::Stopping::default(),
             meter: ApiMeter::default(),
         });
+        tokio::spawn(stopping::keep_looking(Arc::downgrade(&inner)));
         tokio::spawn(leases::expire_leases(Arc::downgrade(&inner)));
         let revocations = inner.front.node().trust().revocations();
         tokio::spawn(revocation::keep_ending(Arc::downgrade(&inner), revocations));
@@ -208,6 +215,9 @@ impl Sessions {
     fn begin(&self, caller: &Admitted, request: KeyRequest) -> Result<(SessionKey, bool), AcquireError> {
         let KeyRequest { wanted, wait, permits, who, if_known } = request;
         let lock = wanted.lock.clone();
+        if self.is_closing() {
+            return Err(AcquireError::Refused(RequestRefusal::Leaving));
+        }
         // Check before the key exists, so that a denied request leaves nothing behind.
         self.check(caller, Verb::Acquire, &lock)?;
         let observer = KeyObserver::new(Arc::downgrade(&self.0));

@@ -4,7 +4,9 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
+use meshlock_cluster::lease::Terms;
 use meshlock_cluster::node::Config;
+use meshlock_cluster::time::Span;
 use meshlock_host::front::Front;
 use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{ApiLimits, Serving};
@@ -34,10 +36,19 @@ impl Drop for Etcd {
 }
 
 impl Backend {
-    /// Starts a cluster of one site in this process.
+    /// Starts a cluster of one site in this process. Its leases are longer than all that clients ask for, so that it promises what they
+    /// ask for, as etcd does; `promise.rs` shows what others promise.
     pub(crate) fn meshlock() -> Self {
+        let mut terms = Terms::default();
+        terms.length = Span::from_millis(2_000_000);
+        Backend::with(terms)
+    }
+
+    /// The same with leases of these terms.
+    pub(crate) fn with(terms: Terms) -> Self {
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
-        let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
+        let config = Config { terms, ..Config::new(site.clone(), vec![site]) };
+        let engine = Engine::start(NodeSetup::new(config)).unwrap();
         let serving = serve(&engine);
         let address = serving.address().to_string();
         Backend { address, _running: Running::Meshlock { _serving: serving, _engine: engine } }

@@ -11,6 +11,7 @@ mod metrics;
 mod node_js;
 mod other_sites;
 mod programs;
+mod promise;
 mod promql;
 mod python;
 mod python_client;

@@ -180,7 +180,8 @@ fn a_lease_is_refused_elsewhere_with_the_name_of_its_site() {
     let refused = cluster.post(3, "/v1/locks/jobs/acquire", &json!({ "session": session }));
     assert_eq!(refused["code"], "other_site", "{refused}");
     let alive = cluster.post(1, "/v3/lease/keepalive", &json!({ "ID": lease }));
-    assert_eq!(alive["result"]["TTL"], "100");
+    let told: u64 = alive["result"]["TTL"].as_str().unwrap().parse().unwrap();
+    assert!((1..=3).contains(&told), "no more than the site can promise: {alive}");
 }
 
 #[test]

@@ -35,6 +35,22 @@ fn a_lock_that_no_rule_names_is_out_of_reach_through_consul_s_calls_too() {
 }
 
 #[test]
+fn a_held_key_is_deleted_by_its_holder_and_by_nobody_else() {
+    async_test(async {
+        let rules: &[(&str, &str, &[Verb])] = &[("ci", "*", &ALL), ("ops", "*", &ALL)];
+        let server = TestServer::new(rules, &["ci", "ops"]);
+        let id = session(&server, "ci").await;
+        let held = server.call(Some("ci"), "PUT", &format!("/v1/kv/a?acquire={id}"), "").await;
+        assert_eq!(held.body, true, "{held:?}");
+        let refused = server.call(Some("ops"), "DELETE", "/v1/kv/a", "").await;
+        assert_eq!(refused.status, 409, "{refused:?}");
+        assert_eq!(server.call(Some("ops"), "GET", "/v1/kv/a", "").await.body[0]["Session"], id);
+        assert_eq!(server.call(Some("ci"), "DELETE", "/v1/kv/a", "").await.body, true);
+        assert_eq!(server.call(Some("ops"), "GET", "/v1/kv/a", "").await.status, 404);
+    });
+}
+
+#[test]
 fn acquiring_and_reading_take_a_verb_each_and_a_new_semaphore_takes_no_more() {
     async_test(async {
         let rules: &[(&str, &str, &[Verb])] =

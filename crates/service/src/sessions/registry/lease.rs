@@ -147,10 +147,12 @@ impl Leases {
         meant.map(|(id, lease)| (*id, until(lease))).collect()
     }
 
-    /// Returns the leases of `owner` that are not over.
-    pub(crate) fn ids_of(&self, owner: &Principal, now: Time) -> impl Iterator<Item = LeaseId> {
-        let is_its = move |(_, lease): &(&LeaseId, &ClientLease)| lease.is_alive(now) && lease.is_of(owner);
-        self.all.iter().filter(is_its).map(|(&id, _)| id)
+    /// Returns the leases of `owner` that are not over, in the order in which they end, as etcd lists them.
+    pub(crate) fn ids_of(&self, owner: &Principal, now: Time) -> Vec<LeaseId> {
+        let is_its = |(_, lease): &(&LeaseId, &ClientLease)| lease.is_alive(now) && lease.is_of(owner);
+        let mut its: Vec<_> = self.all.iter().filter(is_its).collect();
+        its.sort_by_key(|(_, lease)| lease.end.unwrap_or(Time::from_micros(u64::MAX)));
+        its.into_iter().map(|(&id, _)| id).collect()
     }
 
     /// Returns whether the lease belongs to `owner`, even if its time is up.

@@ -193,7 +193,7 @@ impl<W: Clone> Registry<W> {
     }
 
     pub(crate) fn leases_of(&self, owner: &Principal, now: Time) -> Vec<LeaseId> {
-        self.leases.ids_of(owner, now).collect()
+        self.leases.ids_of(owner, now)
     }
 
     /// Returns whether a principal has a lease, even if its time is up.

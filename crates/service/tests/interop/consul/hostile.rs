@@ -86,7 +86,7 @@ fn only_the_holder_releases_a_lock() {
     let server = Server::meshlock();
     let (first, second) = (server.session(), server.session());
     assert_eq!(server.put(&format!("/v1/kv/a?acquire={first}"), "").body, true);
-    let refused = server.ask("DELETE", "/v1/kv/a", "");
+    let refused = server.ask("DELETE", "/v1/kv/a/.lock", "");
     assert!(refused.body.as_str().unwrap().contains(&format!("held by the session {first}")), "{refused:?}");
     assert_eq!(server.ask("DELETE", "/v1/kv/a?cas=1", "").body, false);
     assert_eq!(server.put(&format!("/v1/kv/a?release={second}"), "").body, false);

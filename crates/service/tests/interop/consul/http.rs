@@ -154,6 +154,24 @@ fn the_lock_of_a_session_that_ended_is_free_only_after_its_delay() {
 }
 
 #[test]
+fn a_holder_deletes_its_key_and_the_lock_is_free() {
+    if !needs_program("curl") {
+        return;
+    }
+    let seen = Server::compare(|server| {
+        let (first, second) = (server.session(), server.session());
+        let acquire = |session: &str| server.put(&format!("/v1/kv/jobs?acquire={session}"), "").body;
+        let held = acquire(&first);
+        let index = server.get("/v1/kv/jobs").entry()["ModifyIndex"].as_u64().unwrap();
+        let delete = |cas: u64| server.ask("DELETE", &format!("/v1/kv/jobs?cas={cas}"), "").body;
+        let seen = [held, delete(index + 1), delete(index), acquire(&second)];
+        let plain = server.ask("DELETE", "/v1/kv/jobs", "").body;
+        (seen, plain, server.get("/v1/kv/jobs").status)
+    });
+    assert_eq!(seen, ([true, false, true, true].map(Value::from), json!(true), 404));
+}
+
+#[test]
 fn the_document_of_a_semaphore_is_changed_by_check_and_set() {
     if !needs_program("curl") {
         return;

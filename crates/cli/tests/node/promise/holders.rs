@@ -1,0 +1,170 @@
+//! Clients of others' libraries that hold the lock `jobs`, as processes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use meshlock_testing::{BoundedCommand, needs_program, skip};
+
+use super::monotonic;
+use crate::site::Process;
+
+/// A client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Go's `concurrency.Session` with its default of 60 seconds.
+    Go,
+    /// `etcdctl lock`, with its default of 10 seconds.
+    Etcdctl,
+    /// python-etcd3, whose user refreshes the lease.
+    Python,
+    /// aetcd, in the same way.
+    Aetcd,
+    /// Node's etcd3, whose user takes the first failed renewal for the loss.
+    Node,
+}
+
+impl Kind {
+    pub(super) const ALL: [Kind; 5] = [Kind::Go, Kind::Etcdctl, Kind::Python, Kind::Aetcd, Kind::Node];
+}
+
+/// Where Debian's package golang-etcd-server-dev has the client.
+const GO_SOURCES: &str = "/usr/share/gocode";
+
+/// Time limit for downloading packages.
+const FETCHED_WITHIN: Duration = Duration::from_mins(8);
+
+/// A running client.
+pub(super) struct Holder {
+    kind: Kind,
+    process: Process,
+    _log: tempfile::TempDir,
+}
+
+impl Holder {
+    /// Starts a client; `None` if what it needs is missing.
+    pub(super) fn start(kind: Kind, address: &str) -> Option<Self> {
+        let command = match kind {
+            Kind::Go => go(address)?,
+            Kind::Etcdctl => etcdctl(address)?,
+            Kind::Python => {
+                let packages = ["etcd3==0.12.0", "protobuf<4", "tenacity==6.3.1"];
+                python("promise-python", &packages, "session.py", address)?
+            }
+            Kind::Aetcd => python("promise-aetcd", &["aetcd==1.0.0"], "session_aetcd.py", address)?,
+            Kind::Node => node(address)?,
+        };
+        let log = tempfile::tempdir().unwrap();
+        let process = Process::start(command, log.path().join("log"));
+        Some(Holder { kind, process, _log: log })
+    }
+
+    pub(super) fn until_held(&self) {
+        let start = if self.kind == Kind::Etcdctl { "jobs/" } else { "held " };
+        self.process.until_line(start);
+    }
+
+    /// Waits until the client knows that it has lost the lock, and returns when.
+    pub(super) fn lost_at(mut self) -> i64 {
+        if self.kind == Kind::Etcdctl {
+            let code = self.process.end().code();
+            let at = monotonic();
+            assert!(code != Some(0), "it says that it has lost the lock: {}", self.process.log());
+            return at;
+        }
+        let line = self.process.line();
+        let at = line.strip_prefix("lost ").unwrap_or_else(|| panic!("{line}"));
+        at.parse().unwrap()
+    }
+}
+
+fn etcdctl(address: &str) -> Option<Command> {
+    let mut command = Command::new("etcdctl");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ETCDCTL_")) {
+        command.env_remove(name);
+    }
+    command.env("ETCDCTL_API", "3").args(["--endpoints", address, "lock", "jobs"]);
+    needs_program("etcdctl").then_some(command)
+}
+
+/// Returns a directory for what is built or installed once.
+fn kept(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/node/promise").join(name)
+}
+
+fn go(address: &str) -> Option<Command> {
+    if !needs_program("go") {
+        return None;
+    }
+    if !Path::new(GO_SOURCES).join("src/go.etcd.io/etcd/clientv3").exists() {
+        skip("etcd's client for Go", "install Debian's package golang-etcd-server-dev");
+        return None;
+    }
+    let dir = kept("promise-go");
+    let program = dir.join("session");
+    let mut build = Command::new("go");
+    build.env("GO111MODULE", "off").env("GOPATH", GO_SOURCES).env("GOCACHE", dir.join("cache"));
+    build.env_remove("GOFLAGS").args(["build", "-o"]).arg(&program).arg(source("session.go"));
+    let built = build.output_in_time();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let mut command = Command::new(program);
+    command.args([address, "jobs"]);
+    Some(command)
+}
+
+/// Returns a directory that has what `fill` installs; `None` if that fails, and the client is skipped.
+fn installed(name: &str, fill: impl FnOnce(&Path) -> bool) -> Option<PathBuf> {
+    let dir = kept(name);
+    if !dir.join("done").exists() {
+        if !fill(&dir) {
+            skip(&format!("what {name} needs from the network"), "give this machine a way to the registries");
+            return None;
+        }
+        std::fs::write(dir.join("done"), "").unwrap();
+    }
+    Some(dir)
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let output = command.output_within(FETCHED_WITHIN);
+    if !output.status.success() {
+        eprintln!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    output.status.success()
+}
+
+/// Returns the command for a script of a Python that has these packages.
+fn python(name: &str, packages: &[&str], script: &str, address: &str) -> Option<Command> {
+    if !needs_program("python3") {
+        return None;
+    }
+    let dir = installed(name, |dir| {
+        succeeds(Command::new("python3").args(["-m", "venv"]).arg(dir.join("env")))
+            && succeeds(Command::new(dir.join("env/bin/pip")).args(["install", "--quiet"]).args(packages))
+    })?;
+    let mut command = Command::new(dir.join("env/bin/python"));
+    command.arg(source(script)).arg(address);
+    Some(command)
+}
+
+fn node(address: &str) -> Option<Command> {
+    if !needs_program("node") || !needs_program("npm") {
+        return None;
+    }
+    let dir = installed("promise-node", |dir| {
+        let install = ["install", "--silent", "--no-fund", "--no-audit", "etcd3@1.1.2"];
+        succeeds(Command::new("npm").current_dir(dir).args(install))
+    })?;
+    // Node.js looks for packages beside the script.
+    let script = dir.join("session.js");
+    std::fs::copy(source("session.js"), &script).unwrap();
+    let mut command = Command::new("node");
+    command.arg(script).arg(address);
+    Some(command)
+}

@@ -1,0 +1,157 @@
+//! What unchanged clients of others' libraries are told about their time can be kept: when their site dies or stops, they know that they
+//! have lost their lock before anybody else has it.
+//!
+//! Times are of one clock, `CLOCK_MONOTONIC`: what a client prints, or when this test notices that it has ended, which is later. The next
+//! holder is a client of the node's own socket, which notes the time of its grant.
+
+mod holders;
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::thread;
+
+use meshlock_testing::needs_program;
+use rustix::process::Signal;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::site::{Files, Process};
+use holders::{Holder, Kind};
+
+/// What happens to the site of the holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Killed,
+    KilledAndRestarted,
+    Terminated,
+    TerminatedAndRestarted,
+}
+
+impl Fault {
+    fn signal(self) -> Signal {
+        match self {
+            Fault::Killed | Fault::KilledAndRestarted => Signal::KILL,
+            Fault::Terminated | Fault::TerminatedAndRestarted => Signal::TERM,
+        }
+    }
+
+    fn restarts(self) -> bool {
+        matches!(self, Fault::KilledAndRestarted | Fault::TerminatedAndRestarted)
+    }
+}
+
+/// Returns the time on the clock that the clients print, in nanoseconds.
+fn monotonic() -> i64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+/// Returns addresses for the APIs of sites, which stay the same when a site is restarted.
+fn addresses(sites: usize) -> Vec<String> {
+    let listeners: Vec<TcpListener> =
+        (0..sites).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
+    listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect()
+}
+
+/// Waits for the lock at a site, and returns when it was granted.
+fn next_holder(files: &Files, site: &str) -> i64 {
+    let mut client = files.client(site, "next");
+    client.acquire("jobs");
+    monotonic()
+}
+
+/// Lets a client hold a lock at site `a`, and `fault` happen to that. Returns for how long the client had known that its lock was lost when
+/// the next one was granted it, in nanoseconds; it is negative if it still believed in it.
+fn trial(kind: Kind, sites: usize, fault: Fault) -> Option<i64> {
+    let files = Files::new(sites, false, "");
+    let (names, api) = (&["a", "b", "c"][..sites], addresses(sites));
+    let start = |at: usize| files.start_with(names[at], &["--api", &api[at]]);
+    let mut running: Vec<Process> = (0..sites).map(start).collect();
+    for (name, site) in names.iter().zip(&running) {
+        site.until_line(&format!("{name} is ready"));
+    }
+    let holder = Holder::start(kind, &api[0])?;
+    holder.until_held();
+    thread::scope(|threads| {
+        let lost = threads.spawn(|| holder.lost_at());
+        // Where there is another site, somebody waits there all the time.
+        let waiting = (sites > 1).then(|| threads.spawn(|| next_holder(&files, "b")));
+        running[0].signal(fault.signal());
+        running[0].end();
+        if fault.restarts() {
+            running[0] = start(0);
+            running[0].until_line("a is ready");
+        }
+        let next = match waiting {
+            Some(waiting) => waiting.join().unwrap(),
+            None => next_holder(&files, "a"),
+        };
+        Some(next - lost.join().unwrap())
+    })
+}
+
+/// Returns each place and fault that there is: a single site is always restarted, because nobody else could have its locks.
+fn all_faults() -> [(usize, Fault); 6] {
+    [
+        (1, Fault::KilledAndRestarted),
+        (1, Fault::TerminatedAndRestarted),
+        (3, Fault::Killed),
+        (3, Fault::KilledAndRestarted),
+        (3, Fault::Terminated),
+        (3, Fault::TerminatedAndRestarted),
+    ]
+}
+
+/// Runs trials of one client, and asserts that it never believed in a lock that somebody else had.
+fn knows_in_time(kind: Kind, trials: &[(usize, Fault)], times: usize) {
+    for &(sites, fault) in trials {
+        let mut least = i64::MAX;
+        for _ in 0..times {
+            let Some(known_for) = trial(kind, sites, fault) else { return };
+            assert!(
+                known_for > 0,
+                "{kind:?}, {sites} sites, {fault:?}: it believed in its lock for {} ms after the next one had it",
+                -known_for / 1_000_000
+            );
+            least = least.min(known_for);
+        }
+        eprintln!(
+            "{kind:?}, {sites} sites, {fault:?}: known for at least {} ms in {times} runs",
+            least / 1_000_000
+        );
+    }
+}
+
+#[test]
+fn etcdctl_lock_ends_before_the_next_holder_has_the_lock_when_its_site_is_killed() {
+    if needs_program("etcdctl") {
+        knows_in_time(Kind::Etcdctl, &[(3, Fault::Killed)], 1);
+    }
+}
+
+#[test]
+fn etcdctl_lock_ends_before_the_next_holder_has_the_lock_when_its_site_is_killed_and_restarted() {
+    if needs_program("etcdctl") {
+        knows_in_time(Kind::Etcdctl, &[(1, Fault::KilledAndRestarted)], 1);
+    }
+}
+
+#[test]
+fn etcdctl_lock_ends_before_the_next_holder_has_the_lock_when_its_site_is_terminated() {
+    if needs_program("etcdctl") {
+        knows_in_time(Kind::Etcdctl, &[(3, Fault::Terminated)], 1);
+    }
+}
+
+/// How often the trials of the soak are run: `cargo xtask soak --only promise` says it.
+fn times() -> usize {
+    std::env::var("MESHLOCK_PROMISE_RUNS").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
+}
+
+#[test]
+fn clients_of_others_know_that_their_lock_is_lost_before_the_next_holder_has_it() {
+    let wanted = std::env::var("MESHLOCK_PROMISE_CLIENT").ok();
+    for kind in Kind::ALL {
+        if wanted.as_deref().is_none_or(|wanted| format!("{kind:?}").eq_ignore_ascii_case(wanted)) {
+            knows_in_time(kind, &all_faults(), times());
+        }
+    }
+}
