@@ -47,6 +47,9 @@ fn change(cluster: &mut Cluster, at: usize, change: VoterRequest) -> Option<Vote
         | ClientAnswer::Locks { .. }
         | ClientAnswer::Leaves { .. }
         | ClientAnswer::Traced { .. }
+        | ClientAnswer::Proof { .. }
+        | ClientAnswer::Claim(_)
+        | ClientAnswer::Leaving
         | ClientAnswer::Left { .. } => None,
     });
     answer.expect("an answer in time")
