@@ -17,7 +17,7 @@ use meshlock_wire::clients::Status;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::access::document;
+use super::access::{document, kept};
 use super::rules_document::RuleDocument;
 use super::target::{self, Target};
 use crate::output::{self, CommandOutcome, UsageError, read_text};
@@ -62,7 +62,7 @@ pub(crate) struct Backup {
     pub(crate) rules_version: u64,
     pub(crate) rules: Vec<RuleDocument>,
     /// The access document, if the cluster has one. Of tokens it has only hashes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "kept")]
     pub(crate) access: Option<AccessDocument>,
 }
 
@@ -215,6 +215,7 @@ fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use meshlock_cluster::access::{AgreedToken, JoinToken, RuleText, TokenHash, Verb};
     use meshlock_cluster::rules::RulesText;
 
     use super::*;
@@ -247,6 +248,34 @@ mod tests {
         assert_eq!(Backup::read(&path).unwrap(), backup());
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
+    }
+
+    #[test]
+    fn the_access_document_reads_back_with_all_that_it_can_have() {
+        let mut document = AccessDocument::default();
+        for is_closed in [false, true] {
+            if is_closed {
+                document.close(&["a".parse().unwrap()]);
+                let token = JoinToken { sha256: TokenHash::of("x"), expires: 9 };
+                document.admit("b".parse().unwrap(), Some(token));
+                document.remove(&"r".parse().unwrap());
+                document.revoked.push("serial/0a".to_owned());
+                document.limits.rate = Some(7);
+                let (principal, locks) = ("ci".to_owned(), "*".to_owned());
+                document.set_rule(RuleText { principal, locks, verbs: vec![Verb::Acquire] });
+                let sha256 = TokenHash::of("y");
+                document.tokens.push(AgreedToken {
+                    name: "bot".parse().unwrap(),
+                    sha256,
+                    expires: Some(u64::MAX >> 12),
+                });
+            }
+            let backup = Backup { access: Some(document.clone()), ..backup() };
+            let text = serde_json::to_string(&backup).unwrap();
+            assert_eq!(Backup::parse(&text), Ok(backup), "{text}");
+            let wrong = text.replace("\"closed\"", "\"shut\"").replace("\"open\"", "\"shut\"");
+            assert!(Backup::parse(&wrong).unwrap_err().contains("neither 'open' nor 'closed'"), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `meshlock access`: shows and changes the access document that the cluster keeps, at all sites at once.
 
 pub(crate) mod document;
+pub(crate) mod kept;
 mod show;
 
 use std::io::Write;
