@@ -218,7 +218,7 @@ fn a_launcher_that_was_replaced_while_it_waits_starts_a_node_all_the_same() {
     for (name, program) in [("meshlock", MESHLOCK), ("meshlock-full", WHOLE_PROGRAM)] {
         replace(&user, name, &fs::read(program).unwrap());
     }
-    // Nobody is left to end the command of the first, so that it goes with its node.
+    // The first loses its lock with the node, and the second starts another node.
     send(user.node(), Signal::KILL);
     assert_eq!(holder.code(), Some(76));
     assert_eq!(second.line(), "in");
@@ -244,4 +244,11 @@ fn relocations(program: &str) -> u64 {
 fn the_small_program_has_few_relocations() {
     let (small, whole) = (relocations(SMALL_PROGRAM), relocations(WHOLE_PROGRAM));
     assert!(small < MAX_RELOCATIONS && 10 * MAX_RELOCATIONS < whole, "{small} of {whole}");
+}
+
+#[cfg(all(target_pointer_width = "64", target_endian = "little"))]
+#[test]
+fn the_launcher_reaches_little_of_the_whole_program() {
+    let (launcher, whole) = (relocations(MESHLOCK), relocations(WHOLE_PROGRAM));
+    assert!(2 * launcher < whole, "{launcher} of {whole}");
 }
