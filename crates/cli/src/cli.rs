@@ -33,14 +33,21 @@ enum OnlyCommand {
 impl Cli {
     /// Reads the arguments of this process.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        if std::env::args_os().nth(1).is_some_and(|first| first == "run")
-            && let Ok(OnlyRun { command: OnlyCommand::Run(arguments) }) = OnlyRun::try_parse()
-        {
-            return Ok(Cli { command: Command::Run(arguments) });
+        match read_run() {
+            Some(arguments) => Ok(Cli { command: Command::Run(arguments) }),
+            // Whatever is not understood is read once more, for a message that knows of everything.
+            None => Cli::try_parse(),
         }
-        // Whatever is not understood is read once more, for a message that knows of everything.
-        Cli::try_parse()
     }
+}
+
+/// Reads the arguments of this process if they are a `meshlock run` without mistakes.
+pub(crate) fn read_run() -> Option<run::Arguments> {
+    if std::env::args_os().nth(1).is_none_or(|first| first != "run") {
+        return None;
+    }
+    let OnlyRun { command: OnlyCommand::Run(arguments) } = OnlyRun::try_parse().ok()?;
+    Some(arguments)
 }
 
 const AFTER_HELP: &str = "\

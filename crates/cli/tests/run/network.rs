@@ -14,7 +14,7 @@ use meshlock_tls::{Files, Identity, Wrap};
 use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 use rustix::process::Signal;
 
-use crate::user::{Running, User, send, wait_for_end};
+use crate::user::{MESHLOCK, Running, User, send, wait_for_end};
 
 /// Prints that it is inside, waits for a line, and appends a line to `trace` when it leaves.
 const STAY: &str = "echo in; read _; echo left >> trace";
@@ -36,7 +36,7 @@ impl Far {
         let user = User::new();
         let protected = if tls {
             for arguments in [&["init"] as &[&str], &["issue", "alpha"], &["issue", "laptop", "--client"]] {
-                let mut command = user.command(env!("CARGO_BIN_EXE_meshlock"));
+                let mut command = user.command(MESHLOCK);
                 assert!(command.arg("ca").args(arguments).output_in_time().status.success());
             }
             let file = |name: &str| format!("meshlock-ca/site-alpha/{name}.pem");
@@ -50,7 +50,7 @@ impl Far {
         let config =
             format!("site = 'alpha'\nsession_ttl = '2s'\nclients = '127.0.0.1:0'\n{protected}\n{rules}");
         fs::write(user.file("alpha.toml"), config).unwrap();
-        let mut command = user.command(env!("CARGO_BIN_EXE_meshlock"));
+        let mut command = user.command(MESHLOCK);
         command.args(["node", "--config", "alpha.toml", "--data", "data"]);
         let mut node = Running::start(command);
         let line = node.line();
@@ -80,7 +80,7 @@ impl Far {
 
     /// Runs another command over the network, and returns its exit code and output.
     pub(crate) fn command(&self, arguments: &[&str]) -> (Option<i32>, String) {
-        finish(self.user.command(env!("CARGO_BIN_EXE_meshlock")).args(self.arguments(arguments)))
+        finish(self.user.command(MESHLOCK).args(self.arguments(arguments)))
     }
 
     /// Opens a connection with the certificate in `dir`, for messages that the test writes itself.
@@ -402,7 +402,7 @@ fn all_commands_of_an_operator_work_with_a_remote_node() {
         assert!(code == Some(0) && said.contains(says), "{arguments:?}: {said}");
     }
     // What the flags say can also stand in the environment.
-    let mut command = far.user.command(env!("CARGO_BIN_EXE_meshlock"));
+    let mut command = far.user.command(MESHLOCK);
     command.env("MESHLOCK_NODE", &far.address).env("MESHLOCK_CERTIFICATE", "meshlock-ca/client-laptop");
     let (code, said) = finish(command.arg("status"));
     assert!(code == Some(0) && said.contains("is a member of the cluster."), "{said}");
@@ -455,7 +455,7 @@ fn a_long_answer_reaches_a_remote_client_completely() {
 fn a_nested_command_recognises_the_node_by_its_name_and_by_its_socket() {
     let far = Far::new(false);
     let port = far.address.rsplit_once(':').unwrap().1;
-    let meshlock = env!("CARGO_BIN_EXE_meshlock");
+    let meshlock = MESHLOCK;
     for inner in
         [format!("--node localhost:{port} --plain"), "--socket runtime/meshlock/alpha.sock".to_owned()]
     {

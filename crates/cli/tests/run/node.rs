@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use meshlock_testing::BoundedCommand;
 
-use crate::user::{Running, User, wait_for_end};
+use crate::user::{MESHLOCK, Running, User, wait_for_end};
 
 #[test]
 fn it_ends_with_its_last_client_and_the_next_one_need_not_wait() {
@@ -51,7 +51,7 @@ fn a_program_with_another_environment_finds_the_same_node() {
 
 /// Starts a node as a user would.
 fn start_daemon(user: &User) -> Running {
-    let mut command = user.command(env!("CARGO_BIN_EXE_meshlock"));
+    let mut command = user.command(MESHLOCK);
     command.args(["node", "--site", "alpha", "--data", "data"]);
     let mut node = Running::start(command);
     assert!(node.line().starts_with("alpha is ready"));

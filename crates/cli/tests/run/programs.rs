@@ -1,5 +1,5 @@
-//! Which program is the supervisor: `meshlock-supervisor` beside `meshlock` if it is of the same version and nobody else can have put it
-//! there, otherwise `meshlock` itself.
+//! Which program does what. The supervisor is `meshlock-supervisor` beside `meshlock` if it is of the same version and nobody else can have
+//! put it there, otherwise `meshlock` itself. A launcher does `meshlock run`, and becomes the program with all commands for everything else.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use meshlock_testing::BoundedCommand;
 use rustix::process::Signal;
 
 use crate::tree::supervisor_of;
-use crate::user::{MESHLOCK, SMALL_PROGRAM, User, send, wait_for_end};
+use crate::user::{MESHLOCK, SMALL_PROGRAM, User, WHOLE_PROGRAM, send, wait_for_end};
 
 /// More relocations than the small program has; `meshlock` has more than ten times as many.
 const MAX_RELOCATIONS: u64 = 4000;
@@ -52,14 +52,14 @@ fn of_another_version() -> Vec<u8> {
 #[test]
 fn the_small_program_is_the_supervisor_if_it_is_beside_meshlock() {
     assert_eq!(supervisor_program(&User::new()), fs::canonicalize(SMALL_PROGRAM).unwrap());
-    let user = User::without_small_program();
+    let user = User::with_one_program();
     let small = put_beside(&user, &fs::read(SMALL_PROGRAM).unwrap(), 0o755);
     assert_eq!(supervisor_program(&user), fs::canonicalize(small).unwrap());
 }
 
 #[test]
 fn meshlock_is_its_own_supervisor_if_there_is_no_small_program_that_can_be_started() {
-    let user = User::without_small_program();
+    let user = User::with_one_program();
     let meshlock = fs::canonicalize(user.program()).unwrap();
     assert_eq!(supervisor_program(&user), meshlock);
     put_beside(&user, b"neither a program nor a script", 0o755);
@@ -70,7 +70,7 @@ fn meshlock_is_its_own_supervisor_if_there_is_no_small_program_that_can_be_start
 
 #[test]
 fn a_small_program_of_another_version_becomes_meshlock() {
-    let user = User::without_small_program();
+    let user = User::with_one_program();
     put_beside(&user, &of_another_version(), 0o755);
     assert_eq!(supervisor_program(&user), fs::canonicalize(user.program()).unwrap());
     // Also if it is killed: it is the process that `meshlock run` and the node know.
@@ -82,7 +82,7 @@ fn a_small_program_of_another_version_becomes_meshlock() {
 
 #[test]
 fn a_small_program_that_somebody_else_could_have_put_there_is_not_started() {
-    let user = User::without_small_program();
+    let user = User::with_one_program();
     let attack = format!("#!/bin/sh\n: > {}\n", user.file("attacked").display());
     // As in /tmp, where everybody can add a file, and nobody can replace that of another user.
     fs::set_permissions(user.file("bin"), Permissions::from_mode(0o1777)).unwrap();
@@ -128,6 +128,104 @@ fn a_supervisor_ends_with_a_meshlock_run_that_does_not_get_the_lock() {
     }
 }
 
+/// Runs a command of a user's `meshlock` that the launcher does not have.
+fn other_command(user: &User, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = user.command(user.program()).args(arguments).output_in_time();
+    (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+}
+
+/// Replaces a file of a user's directory `bin`, as an upgrade does.
+fn replace(user: &User, name: &str, bytes: &[u8]) {
+    let (new, file) = (user.file("bin/new"), user.file("bin").join(name));
+    fs::write(&new, bytes).unwrap();
+    fs::set_permissions(&new, Permissions::from_mode(0o755)).unwrap();
+    fs::rename(new, file).unwrap();
+}
+
+#[test]
+fn the_launcher_of_a_package_runs_commands_and_becomes_the_whole_program_for_all_else() {
+    let user = User::with_package();
+    let mut running = user.start(&["x"], "echo in; read _; exit 5");
+    assert_eq!(running.line(), "in");
+    let program = |process: i32| fs::read_link(format!("/proc/{process}/exe")).unwrap();
+    let bin = fs::canonicalize(user.file("bin")).unwrap();
+    assert_eq!(program(running.id()), bin.join("meshlock"));
+    assert_eq!(program(supervisor_of(running.id())), bin.join("meshlock-supervisor"));
+    assert_eq!(program(user.node()), bin.join("meshlock-full"), "the node that the launcher has started");
+    let (code, said) = other_command(&user, &["queue", "x"]);
+    assert!(code == Some(0) && said.contains("sh, process"), "{code:?} {said}");
+    running.go_on();
+    assert_eq!(running.code(), Some(5));
+}
+
+#[test]
+fn the_launcher_says_what_the_whole_program_says() {
+    let (package, whole) = (User::with_package(), User::with_one_program());
+    for arguments in [
+        &[][..],
+        &["--help"],
+        &["--version"],
+        &["run"],
+        &["run", "--help"],
+        &["run", "x"],
+        &["run", "x", "--permits", "0", "--", "true"],
+        &["run", "x", "--try", "--wait", "1s", "--", "true"],
+        &["rnu", "x"],
+        &["algorithms", "raymond"],
+    ] {
+        assert_eq!(other_command(&package, arguments), other_command(&whole, arguments), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_launcher_without_the_whole_program_still_runs_commands_and_says_what_is_missing() {
+    let user = User::with_package();
+    let mut holder = user.start(&["y"], "echo in; read _");
+    assert_eq!(holder.line(), "in");
+    fs::remove_file(user.file("bin/meshlock-full")).unwrap();
+    assert_eq!(user.code(&["x"], "exit 4"), Some(4), "a node runs");
+    let (code, said) = other_command(&user, &["status"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("bin/meshlock-full; install it again"), "{said}");
+    // A launcher in its place leads nowhere.
+    replace(&user, "meshlock-full", &fs::read(MESHLOCK).unwrap());
+    let (code, said) = other_command(&user, &["status"]);
+    assert!(code == Some(1) && said.contains("bin/meshlock-full; install it again"), "{code:?} {said}");
+    holder.go_on();
+    assert_eq!(holder.code(), Some(0));
+}
+
+#[test]
+fn a_launcher_starts_no_program_that_somebody_else_could_have_put_there() {
+    let user = User::with_package();
+    let attack = format!("#!/bin/sh\n: > {}\n", user.file("attacked").display());
+    replace(&user, "meshlock-full", attack.as_bytes());
+    fs::set_permissions(user.file("bin/meshlock-full"), Permissions::from_mode(0o777)).unwrap();
+    assert_eq!(other_command(&user, &["status"]).0, Some(1));
+    fs::set_permissions(user.file("bin/meshlock-full"), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(user.file("bin"), Permissions::from_mode(0o1777)).unwrap();
+    assert_eq!(other_command(&user, &["status"]).0, Some(1));
+    assert!(!user.file("attacked").exists());
+}
+
+#[test]
+fn a_launcher_that_was_replaced_while_it_waits_starts_a_node_all_the_same() {
+    let user = User::with_package();
+    let mut holder = user.start(&["x"], "echo in; read _");
+    assert_eq!(holder.line(), "in");
+    let mut second = user.start(&["x"], "echo in; read _; exit 6");
+    user.wait_for_waiters("x", 1);
+    for (name, program) in [("meshlock", MESHLOCK), ("meshlock-full", WHOLE_PROGRAM)] {
+        replace(&user, name, &fs::read(program).unwrap());
+    }
+    // The first loses its lock with the node, and the second starts another node.
+    send(user.node(), Signal::KILL);
+    assert_eq!(holder.code(), Some(76));
+    assert_eq!(second.line(), "in");
+    second.go_on();
+    assert_eq!(second.code(), Some(6));
+}
+
 /// Returns the number of relocations of a program: the entries of its sections of that type.
 fn relocations(program: &str) -> u64 {
     let bytes = fs::read(program).unwrap();
@@ -144,6 +242,13 @@ fn relocations(program: &str) -> u64 {
 #[cfg(all(target_pointer_width = "64", target_endian = "little"))]
 #[test]
 fn the_small_program_has_few_relocations() {
-    let (small, whole) = (relocations(SMALL_PROGRAM), relocations(MESHLOCK));
+    let (small, whole) = (relocations(SMALL_PROGRAM), relocations(WHOLE_PROGRAM));
     assert!(small < MAX_RELOCATIONS && 10 * MAX_RELOCATIONS < whole, "{small} of {whole}");
+}
+
+#[cfg(all(target_pointer_width = "64", target_endian = "little"))]
+#[test]
+fn the_launcher_reaches_little_of_the_whole_program() {
+    let (launcher, whole) = (relocations(MESHLOCK), relocations(WHOLE_PROGRAM));
+    assert!(2 * launcher < whole, "{launcher} of {whole}");
 }

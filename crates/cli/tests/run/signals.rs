@@ -5,7 +5,7 @@ use std::fs;
 use meshlock_testing::eventually;
 use rustix::process::Signal;
 
-use crate::user::{Running, User, send};
+use crate::user::{MESHLOCK, Running, User, send};
 
 #[test]
 fn every_signal_goes_to_the_group_of_the_command() {
@@ -49,14 +49,7 @@ fn a_command_is_stopped_and_continues() {
     let user = User::new();
     // Without a terminal, on which it would be the person's business.
     let mut command = user.command("setsid");
-    command.arg(env!("CARGO_BIN_EXE_meshlock")).args([
-        "run",
-        "x",
-        "--",
-        "sh",
-        "-c",
-        "echo $$; read _; exit 4",
-    ]);
+    command.arg(MESHLOCK).args(["run", "x", "--", "sh", "-c", "echo $$; read _; exit 4"]);
     let mut running = Running::start(command);
     let process: i32 = running.line().parse().unwrap();
     running.signal(Signal::TSTP);
@@ -95,7 +88,7 @@ fn a_signal_ends_a_wait_and_removes_the_request() {
 fn signals_that_nohup_ignores_stay_ignored() {
     let user = User::new();
     let mut command = user.command("nohup");
-    command.arg(env!("CARGO_BIN_EXE_meshlock"));
+    command.arg(MESHLOCK);
     command.args(["run", "x", "--", "sh", "-c", "echo $$; read _; exit 4"]);
     let mut running = Running::start(command);
     let process: i32 = running.line().parse().unwrap();

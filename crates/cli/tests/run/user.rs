@@ -21,8 +21,10 @@ pub(crate) const CLOSE_ALL: &str =
 /// A shell command that prints the number of its open sockets.
 pub(crate) const COUNT_SOCKETS: &str = "ls -l /proc/$$/fd | grep -c socket:";
 
-/// The programs as they are built, beside each other.
-pub(crate) const MESHLOCK: &str = env!("CARGO_BIN_EXE_meshlock");
+/// The programs as they are built, beside each other. The tests run the launcher, as users of a package do; it starts the program with all
+/// commands for whatever it does not do itself.
+pub(crate) const MESHLOCK: &str = env!("CARGO_BIN_EXE_meshlock-launcher");
+pub(crate) const WHOLE_PROGRAM: &str = env!("CARGO_BIN_EXE_meshlock");
 pub(crate) const SMALL_PROGRAM: &str = env!("CARGO_BIN_EXE_meshlock-supervisor");
 
 /// A user, whose embedded node is started by the first command.
@@ -38,20 +40,32 @@ impl User {
         User { dir, meshlock: MESHLOCK.into() }
     }
 
-    /// Returns a user whose `meshlock` is in the directory `bin`, without `meshlock-supervisor` beside it.
-    pub(crate) fn without_small_program() -> Self {
+    /// Returns a user whose `meshlock` is the program with all commands, in the directory `bin` and with nothing beside it.
+    pub(crate) fn with_one_program() -> Self {
+        User::with_programs(&[(WHOLE_PROGRAM, "meshlock")])
+    }
+
+    /// Returns a user with the programs that a package installs, in the directory `bin`.
+    pub(crate) fn with_package() -> Self {
+        let full = (WHOLE_PROGRAM, "meshlock-full");
+        User::with_programs(&[(MESHLOCK, "meshlock"), full, (SMALL_PROGRAM, "meshlock-supervisor")])
+    }
+
+    /// Returns a user whose `meshlock` is in the directory `bin`, where these programs have these names.
+    fn with_programs(programs: &[(&str, &str)]) -> Self {
         let mut user = User::new();
         fs::create_dir(user.file("bin")).unwrap();
+        for (program, name) in programs {
+            let path = user.file("bin").join(name);
+            fs::hard_link(program, &path).or_else(|_| fs::copy(program, &path).map(drop)).unwrap();
+        }
         user.meshlock = user.file("bin/meshlock");
-        fs::hard_link(MESHLOCK, &user.meshlock)
-            .or_else(|_| fs::copy(MESHLOCK, &user.meshlock).map(drop))
-            .unwrap();
         user
     }
 
-    /// Returns a user for each way to have a supervisor: the small program, and `meshlock` itself.
+    /// Returns a user for each way to have `meshlock run` and its supervisor: the launcher and the small program, and one program for all.
     pub(crate) fn of_each_program() -> [Self; 2] {
-        [User::new(), User::without_small_program()]
+        [User::new(), User::with_one_program()]
     }
 
     /// Returns the path of this user's `meshlock`.

@@ -8,9 +8,7 @@ use std::process::{Command, Output};
 use meshlock_testing::{BoundedCommand, needs_root};
 use rustix::process::Signal;
 
-use crate::user::{Running, User};
-
-const MESHLOCK: &str = env!("CARGO_BIN_EXE_meshlock");
+use crate::user::{MESHLOCK, Running, User};
 
 /// A user of another number than the one that runs the tests.
 const OTHER_USER: u32 = 4321;

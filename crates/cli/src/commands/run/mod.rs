@@ -15,7 +15,7 @@
 //! it if the lock is lost and `meshlock` is gone. If the node is on another machine, a [relay](meshlock_client) in a process of its own
 //! does that in the node's place.
 
-mod beside;
+pub(crate) mod beside;
 mod child;
 mod events;
 mod holding;

@@ -1,4 +1,6 @@
 //! The `meshlock` command: reads the arguments, runs one subcommand, turns its outcome into an exit code.
+//!
+//! Two programs are made of it: [`meshlock`](run_program) has all commands, [`meshlock-launcher`](run_launcher) only `run`.
 
 mod cli;
 mod cluster_watch;
@@ -6,6 +8,7 @@ mod commands;
 mod embedded;
 mod interrupt;
 mod jobs;
+mod launcher;
 mod location;
 mod output;
 mod plot;
@@ -16,6 +19,7 @@ use std::process::ExitCode;
 
 use cli::{Cli, Command};
 use embedded::EmbeddedError;
+pub use launcher::run_launcher;
 use meshlock_client::ConnectionError;
 use output::{CommandOutcome, Printable, UsageError};
 use settings::places::PlaceError;
@@ -29,7 +33,8 @@ const EXIT_USAGE: u8 = 64;
 /// Exit code if no node is reachable (`EX_UNAVAILABLE`).
 const EXIT_NO_NODE: u8 = 69;
 
-fn main() -> ExitCode {
+/// Runs the program `meshlock`, with all commands.
+pub fn run_program() -> ExitCode {
     // The supervisor of a command: it does without the whole command line.
     if let Some(code) = meshlock_supervisor::run_hidden() {
         return code;
@@ -50,8 +55,13 @@ fn main() -> ExitCode {
             return ExitCode::from(EXIT_USAGE);
         }
     };
+    conclude(|out| run(cli, out))
+}
+
+/// Runs a command, tells the user what is wrong, and returns the exit code.
+fn conclude(command: impl FnOnce(&mut dyn Write) -> anyhow::Result<CommandOutcome>) -> ExitCode {
     let mut out = io::BufWriter::new(io::stdout().lock());
-    let result = run(cli, &mut out).and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
+    let result = command(&mut out).and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
     match result {
         Ok(CommandOutcome::Done) => ExitCode::SUCCESS,
         Ok(CommandOutcome::Refuted) => ExitCode::FAILURE,
