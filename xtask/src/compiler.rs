@@ -119,7 +119,8 @@ fn documentation(rustc: &[String]) -> Option<Vec<String>> {
     arguments.extend(["--out-dir", &pages.display().to_string(), "-Dwarnings"].map(str::to_owned));
     if kind == "bin" {
         // As cargo does: a program has no public items.
-        arguments.push("--document-private-items".to_owned());
+        arguments
+            .extend(["--document-private-items", "-Arustdoc::private-intra-doc-links"].map(str::to_owned));
     }
     Some(arguments)
 }
@@ -171,7 +172,7 @@ mod tests {
         assert_eq!(documentation(&words(library)), Some(words(documented)));
         let program = library.replace("lib.rs", "main.rs").replace("--crate-type lib", "--crate-type bin");
         let documented = documentation(&words(&program)).expect("a program is documented");
-        assert_eq!(documented.last().map(String::as_str), Some("--document-private-items"));
+        assert!(documented.contains(&"--document-private-items".to_owned()), "{documented:?}");
     }
 
     #[test]
