@@ -29,7 +29,7 @@ struct Namespace {
     manifest: String,
     pods: BTreeMap<String, Process>,
     /// Pods whose volumes are to be deleted with them.
-    doomed: BTreeSet<String>,
+    to_delete: BTreeSet<String>,
 }
 
 impl Namespace {
@@ -41,7 +41,7 @@ impl Namespace {
             network: format!("{first}.{second}.{third}"),
             manifest: fs::read_to_string(path).unwrap(),
             pods: BTreeMap::new(),
-            doomed: BTreeSet::new(),
+            to_delete: BTreeSet::new(),
         }
     }
 
@@ -115,13 +115,13 @@ impl Namespace {
                 return (said, output.status.code().unwrap_or(1));
             }
             ["delete", "pvc", volume, "--wait=false"] => {
-                self.doomed.insert(volume.strip_prefix("data-").unwrap().to_owned());
+                self.to_delete.insert(volume.strip_prefix("data-").unwrap().to_owned());
             }
             ["delete", "pod", pod] => {
                 let mut process = self.pods.remove(*pod).unwrap();
                 process.signal(Signal::TERM);
                 assert!(process.end().success(), "{}", process.log());
-                if self.doomed.remove(*pod) {
+                if self.to_delete.remove(*pod) {
                     fs::remove_dir_all(self.here(pod, "/data")).unwrap();
                 }
                 self.start(pod);
