@@ -20,8 +20,9 @@ use tokio::time::{Instant, sleep};
 
 use super::Sessions;
 
-/// How long clients of others' libraries take at most to notice that their time is up: etcd's for Go looks twice a second.
-pub(crate) const REACTION: Span = Span::from_millis(600);
+/// How long clients of others' libraries take at most to notice that their time is up: etcd's for Go looks twice a second. The rest is for a busy
+/// machine.
+pub(crate) const REACTION: Span = Span::from_millis(900);
 
 /// How often it is looked whether the site's lease was renewed.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
