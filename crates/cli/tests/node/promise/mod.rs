@@ -13,7 +13,7 @@ use meshlock_testing::needs_program;
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::site::{Files, Process};
+use super::site::{Files, Process, json};
 use holders::{Holder, Kind};
 
 /// What happens to the site of the holder.
@@ -52,9 +52,9 @@ fn addresses(sites: usize) -> Vec<String> {
 }
 
 /// Waits for the lock at a site, and returns when it was granted.
-fn next_holder(files: &Files, site: &str) -> i64 {
+fn next_holder(files: &Files, site: &str, lock: &str) -> i64 {
     let mut client = files.client(site, "next");
-    client.acquire("jobs");
+    client.acquire(lock);
     monotonic()
 }
 
@@ -70,10 +70,13 @@ fn trial(kind: Kind, sites: usize, fault: Fault) -> Option<i64> {
     }
     let holder = Holder::start(kind, &api[0])?;
     holder.until_held();
+    let lock = kind.lock();
+    let queue = json(files.home(), &["queue", lock, "--socket", &files.path("a.sock")]);
+    assert_eq!(queue["holders"].as_array().map(Vec::len), Some(1), "{queue}");
     thread::scope(|threads| {
         let lost = threads.spawn(|| holder.lost_at());
         // Where there is another site, somebody waits there all the time.
-        let waiting = (sites > 1).then(|| threads.spawn(|| next_holder(&files, "b")));
+        let waiting = (sites > 1).then(|| threads.spawn(|| next_holder(&files, "b", lock)));
         running[0].signal(fault.signal());
         running[0].end();
         if fault.restarts() {
@@ -82,7 +85,7 @@ fn trial(kind: Kind, sites: usize, fault: Fault) -> Option<i64> {
         }
         let next = match waiting {
             Some(waiting) => waiting.join().unwrap(),
-            None => next_holder(&files, "a"),
+            None => next_holder(&files, "a", lock),
         };
         Some(next - lost.join().unwrap())
     })
