@@ -35,12 +35,12 @@ fn sessions_of_consul_and_of_our_own_are_told_what_can_be_promised_and_kept_as_a
         for session in [session, endless] {
             let (_, told) = curl(&site, method, &format!("/v1/session/{path}/{session}"), "");
             let ttl = told[0]["TTL"].as_str().unwrap();
-            assert!(["3s", "2s", "1s"].contains(&ttl), "{path}: {told}");
+            assert!(["2s", "1s"].contains(&ttl), "{path}: {told}");
         }
     }
     let (_, session) = curl(&site, "POST", "/v1/sessions", r#"{"ttl_ms":60000}"#);
     let of = |field: &str| session[field].as_u64().unwrap();
-    assert!((1..=3100).contains(&of("ttl_ms")), "{session}");
+    assert!((1..=2600).contains(&of("ttl_ms")), "{session}");
     assert!(of("left_ms") <= of("safe_ms") && of("safe_ms") <= 5000, "{session}");
     assert!(of("kept_ms") > 50_000, "{session}");
 }
