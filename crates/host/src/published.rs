@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use meshlock_cluster::lease::Terms;
 use meshlock_cluster::node::Node;
 use meshlock_cluster::time::{Drift, Span, Time};
 use meshlock_system::now;
@@ -19,6 +20,8 @@ pub(super) struct Published {
     /// The bound on clock drift, in parts per million. It changes at most once, when the first view is installed, before any lock is
     /// granted.
     drift: AtomicU32,
+    /// The other terms of leases in microseconds: length, margin, and how often they are renewed. They change when the drift does.
+    terms: [AtomicU64; 3],
     /// The end of the lease in microseconds, or 0. An older one is earlier: a client that is told so relies on its locks for a shorter
     /// time. It says nothing about what clients were told before, which may be later.
     lease_end: AtomicU64,
@@ -43,6 +46,12 @@ impl Published {
                 published.store(now, Ordering::Relaxed);
             }
         }
+        let spans = [terms.length, terms.margin, terms.renew_every];
+        for (published, now) in self.terms.iter().zip(spans) {
+            if published.load(Ordering::Relaxed) != now.micros() {
+                published.store(now.micros(), Ordering::Relaxed);
+            }
+        }
         for (published, now) in [(&self.lease_end, end), (&self.grants_until, grants_until)] {
             if published.load(Ordering::Relaxed) != now.micros() {
                 published.store(now.micros(), Ordering::Relaxed);
@@ -56,6 +65,13 @@ impl Published {
 
     pub(super) fn drift(&self) -> Drift {
         Drift::from_ppm(self.drift.load(Ordering::Relaxed))
+    }
+
+    /// Returns the terms of leases.
+    pub(super) fn terms(&self) -> Terms {
+        let [length, margin, renew_every] =
+            [0, 1, 2].map(|at: usize| Span::from_micros(self.terms[at].load(Ordering::Relaxed)));
+        Terms { length, drift: self.drift(), margin, renew_every }
     }
 
     /// Returns for how long the lease lasts from now.

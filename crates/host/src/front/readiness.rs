@@ -92,12 +92,13 @@ impl Front {
 
     /// Returns how long the site's leases last.
     pub fn lease_length(&self) -> Span {
-        self.lease_terms().length
+        self.node().look(|node| node.lease().terms().length)
     }
 
-    /// Returns the terms of the site's leases, which the cluster has agreed on.
+    /// Returns the terms of the site's leases, which the cluster has agreed on, without the node's lock. A node that has just been started
+    /// may not have said them yet; then all of them are zero.
     pub fn lease_terms(&self) -> Terms {
-        self.node().look(|node| node.lease().terms())
+        self.node().published().terms()
     }
 
     /// Returns the epoch of the installed view, which may have just been replaced.

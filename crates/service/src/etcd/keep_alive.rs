@@ -34,7 +34,7 @@ pub(super) struct KeepAlive {
     /// The leases that were renewed here.
     renewed: BTreeSet<i64>,
     /// Those that wait until this site can promise something, in the order of their requests.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Unanswered>,
     losses: watch::Receiver<u64>,
     /// Those of the renewed that are over, of which the client was not told yet.
     over: VecDeque<i64>,
@@ -43,7 +43,7 @@ pub(super) struct KeepAlive {
 }
 
 /// A keep-alive that was not answered yet.
-struct Waiting {
+struct Unanswered {
     id: i64,
     /// How long the lease lasts; `None` if it lasts as long as its connection.
     lasts: Option<Span>,
@@ -120,7 +120,7 @@ impl KeepAlive {
         if is_closing {
             return Some(Err(errors::stopped()));
         }
-        let Waiting { id, lasts, deadline } = self.waiting.front()?;
+        let Unanswered { id, lasts, deadline } = self.waiting.front()?;
         let ttl = told(*lasts, self.etcd.sessions.promise());
         if ttl == 0 {
             return (*deadline <= Instant::now()).then(|| Err(errors::no_leader()));
@@ -164,7 +164,7 @@ impl KeepAlive {
             self.forget_at = self.renewed.len().max(MAX_WAITING) * 2;
         }
         let deadline = Instant::now() + self.etcd.sessions.longest_wait();
-        self.waiting.push_back(Waiting { id, lasts: lasts.span(), deadline });
+        self.waiting.push_back(Unanswered { id, lasts: lasts.span(), deadline });
         Ok(None)
     }
 }

@@ -47,7 +47,7 @@ fn calls_that_are_not_about_locks_are_refused_with_the_reason() {
     let seen = run_script(&python, "refused.py", &Backend::meshlock());
     let seen = seen.strip_suffix("||Some(0)").unwrap_or_else(|| panic!("{seen}"));
     let answers: BTreeMap<&str, &str> = seen.lines().filter_map(|line| line.split_once(": ")).collect();
-    assert_eq!(answers.len(), 7, "{seen}");
+    assert_eq!(answers.len(), 6, "{seen}");
     for (call, answer) in answers {
         match call {
             "transaction with an unknown lease" => {

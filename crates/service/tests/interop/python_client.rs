@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use meshlock_cluster::lease::Terms;
 use meshlock_testing::{BoundedCommand, needs_program};
 
 use super::backend::Backend;
@@ -13,7 +14,7 @@ fn the_python_client_works_as_documented() {
         return;
     }
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/python");
-    let api = Backend::meshlock();
+    let api = Backend::with(Terms::default());
     let mut python = client("python3");
     python.args(["-m", "unittest", "discover", "-s"]).arg(package.join("tests"));
     python.env("PYTHONPATH", package.join("src")).env("PYTHONDONTWRITEBYTECODE", "1");

@@ -24,10 +24,9 @@ calls = [
     ("transaction without a lease", put_if_absent),
     ("transaction with an unknown lease", lambda: put_if_absent(Lease())),
     ("put", lambda: client.put("config", "1")),
-    ("delete of a prefix", lambda: client.delete_prefix("a")),
     ("get of all", lambda: list(client.get_all())),
     ("compact", lambda: client.compact(1)),
-    ("members", lambda: list(client.members)),
+    ("a new member", lambda: client.add_member(["http://127.0.0.1:1"])),
 ]
 for name, call in calls:
     try:

@@ -1,4 +1,4 @@
-//! Clients of others' libraries that hold the lock `jobs`, as processes.
+//! Clients of others' libraries that hold a lock, as processes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,6 +25,12 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// Returns the lock that it holds.
+    pub(super) fn lock(self) -> &'static str {
+        // python-etcd3 has a prefix for all locks.
+        if self == Kind::Python { "/locks/jobs" } else { "jobs" }
+    }
+
     pub(super) const ALL: [Kind; 5] = [Kind::Go, Kind::Etcdctl, Kind::Python, Kind::Aetcd, Kind::Node];
 }
 

@@ -7,13 +7,14 @@
 mod holders;
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
 use std::thread;
 
-use meshlock_testing::needs_program;
+use meshlock_testing::{joined, needs_program};
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::site::{Files, Process};
+use super::site::{Files, Process, json};
 use holders::{Holder, Kind};
 
 /// What happens to the site of the holder.
@@ -52,16 +53,16 @@ fn addresses(sites: usize) -> Vec<String> {
 }
 
 /// Waits for the lock at a site, and returns when it was granted.
-fn next_holder(files: &Files, site: &str) -> i64 {
+fn next_holder(files: &Files, site: &str, lock: &str) -> i64 {
     let mut client = files.client(site, "next");
-    client.acquire("jobs");
+    client.acquire(lock);
     monotonic()
 }
 
 /// Lets a client hold a lock at site `a`, and `fault` happen to that. Returns for how long the client had known that its lock was lost when
 /// the next one was granted it, in nanoseconds; it is negative if it still believed in it.
 fn trial(kind: Kind, sites: usize, fault: Fault) -> Option<i64> {
-    let files = Files::new(sites, false, "");
+    let files = Arc::new(Files::new(sites, false, ""));
     let (names, api) = (&["a", "b", "c"][..sites], addresses(sites));
     let start = |at: usize| files.start_with(names[at], &["--api", &api[at]]);
     let mut running: Vec<Process> = (0..sites).map(start).collect();
@@ -70,22 +71,30 @@ fn trial(kind: Kind, sites: usize, fault: Fault) -> Option<i64> {
     }
     let holder = Holder::start(kind, &api[0])?;
     holder.until_held();
-    thread::scope(|threads| {
-        let lost = threads.spawn(|| holder.lost_at());
-        // Where there is another site, somebody waits there all the time.
-        let waiting = (sites > 1).then(|| threads.spawn(|| next_holder(&files, "b")));
-        running[0].signal(fault.signal());
-        running[0].end();
-        if fault.restarts() {
-            running[0] = start(0);
-            running[0].until_line("a is ready");
-        }
-        let next = match waiting {
-            Some(waiting) => waiting.join().unwrap(),
-            None => next_holder(&files, "a"),
-        };
-        Some(next - lost.join().unwrap())
-    })
+    let lock = kind.lock();
+    let queue = json(files.home(), &["queue", lock, "--socket", &files.path("a.sock")]);
+    assert_eq!(queue["holders"].as_array().map(Vec::len), Some(1), "{queue}");
+    let lost = thread::spawn(move || holder.lost_at());
+    // Where there is another site, somebody waits there all the time.
+    let waits = files.clone();
+    let waiting = (sites > 1).then(|| thread::spawn(move || next_holder(&waits, "b", lock)));
+    let since = monotonic();
+    running[0].signal(fault.signal());
+    running[0].end();
+    if fault.restarts() {
+        running[0] = start(0);
+        running[0].until_line("a is ready");
+    }
+    let next = match waiting {
+        Some(waiting) => joined("the next one has the lock", waiting),
+        None => next_holder(&files, "a", lock),
+    };
+    let lost = joined("the client knows that it has lost the lock", lost);
+    let [after, free_after] = [lost, next].map(|at| (at - since) / 1_000_000);
+    eprintln!(
+        "{kind:?}, {sites} sites, {fault:?}: known after {after} ms, granted to the next one after {free_after} ms"
+    );
+    Some(next - lost)
 }
 
 /// Returns each place and fault that there is: a single site is always restarted, because nobody else could have its locks.

@@ -77,7 +77,10 @@ fn only_what_says_nothing_of_locks_is_open_to_everyone() {
     let open: Vec<&str> =
         ROUTES.iter().filter(|(_, _, need)| need.is_nothing()).map(|(_, at, _)| *at).collect();
     let says_who_it_is = ["/etcdserverpb.Auth/Authenticate", "/v3/auth/authenticate"];
-    assert_eq!(open, [&["/healthz", "/readyz", "/openapi.json"] as &[_], &says_who_it_is].concat());
+    assert_eq!(
+        open,
+        [&["/healthz", "/readyz", "/health", "/version", "/openapi.json"] as &[_], &says_who_it_is].concat()
+    );
     assert_eq!(need("GET", "/v1/locks"), None);
     assert_eq!(need("DELETE", "/v1/rules"), None);
     assert_eq!(need("HEAD", "/v1/rules"), need("GET", "/v1/rules"));
