@@ -174,7 +174,9 @@ func TestHolder(t *testing.T) {
 	if os.Getenv("MESHLOCK_HOLDER") == "" {
 		t.Skip("it is a part of another test")
 	}
-	held, err := real(t).Lock(within(t), "go/stopped")
+	client := real(t)
+	client.options.TTL = 2 * time.Second
+	held, err := client.Lock(within(t), "go/stopped")
 	must(t, err)
 	fmt.Println("inside", held.IsLost())
 	_, err = bufio.NewReader(os.Stdin).ReadString('\n')

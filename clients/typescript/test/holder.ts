@@ -3,7 +3,7 @@ import { createInterface } from "node:readline";
 
 import { Client } from "../src/index.js";
 
-const client = new Client(process.env["MESHLOCK_API"]!);
+const client = new Client(process.env["MESHLOCK_API"]!, { ttlMs: 2000 });
 const held = await client.lock(process.argv[2]!);
 console.log("inside", held.isLost());
 for await (const _ of createInterface({ input: process.stdin })) {
