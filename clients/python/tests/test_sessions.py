@@ -254,6 +254,17 @@ class Sessions(unittest.TestCase):
         places = meshlock.Client([" a ", "https://[::1]:1"])._places.endpoints
         self.assertEqual([str(place) for place in places], ["a:2379", "[::1]:1"])
 
+    def test_where_no_clock_counts_suspension_the_one_that_has_gone_further_counts(self) -> None:
+        with mock.patch("meshlock._wire._BOOTTIME", None):
+            first = _wire.now()
+            self.assertLessEqual(first, _wire.now())
+            with mock.patch("time.time", lambda: 1e12):
+                later = _wire.now()
+            # It does not go back with the wall clock.
+            self.assertGreater(later, 1e9)
+            self.assertEqual(_wire.now(), later)
+        _wire._furthest = 0.0
+
     def test_pauses_grow_and_stay_bounded(self) -> None:
         self.assertTrue(all(0 < _session.backoff(failures, 1.0) <= 1.0 for failures in range(100)))
         self.assertLessEqual(_session.backoff(0, 1.0), 0.025)

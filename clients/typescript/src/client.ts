@@ -4,7 +4,8 @@ import { mayWorkElsewhere, MeshlockError, ReleasedError } from "./errors.js";
 import { backoff, Credentials, Places, sleep } from "./places.js";
 import { Session } from "./session.js";
 
-// Node.js before 18.18 has no such symbol. TypeScript's `await using` looks for it when it is used.
+// Node.js before 18.18 has no such symbols. What TypeScript makes of `using` looks for them when it is used.
+(Symbol as { dispose?: symbol }).dispose ??= Symbol.for("nodejs.dispose");
 (Symbol as { asyncDispose?: symbol }).asyncDispose ??= Symbol.for("nodejs.asyncDispose");
 
 /** How a client shows who it is, and how patient it is. */
@@ -103,11 +104,16 @@ export class Held implements AsyncDisposable {
     });
   }
 
-  /** Releases the lock at the end of an `await using` block. That it was lost before is no error here. */
+  /**
+   * Releases the lock at the end of an `await using` block. That it was lost before, or that no node could be told, is no error here: the
+   * work in the block is done. The nodes free the lock when its time is over.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
-    if (!this.isLost()) {
-      await this.release();
-    }
+    await this.release().catch((error: unknown) => {
+      if (!(error instanceof MeshlockError)) {
+        throw error;
+      }
+    });
   }
 }
 

@@ -21,13 +21,26 @@ if TYPE_CHECKING:
 #: The largest answer that is read, in bytes.
 MAX_ANSWER = 4 << 20
 
-#: A clock that goes on while the machine is suspended, where there is one: the clocks of other machines go on.
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+#: The clock that goes on while the machine is suspended, where there is one (Linux).
+_BOOTTIME: Optional[int] = getattr(time, "CLOCK_BOOTTIME", None)
+
+_started = (time.monotonic(), time.time())
+_furthest = 0.0
+
+
+def _since_start() -> float:
+    """Returns the time since the start, by the monotonic or the wall clock, whichever has gone further. It never goes back.
+
+    Monotonic clocks stand still on some systems while the machine is suspended.
+    """
+    global _furthest
+    _furthest = max(_furthest, time.monotonic() - _started[0], time.time() - _started[1])
+    return _furthest
 
 
 def now() -> float:
     """Returns seconds since some fixed moment, including time in which the machine was suspended."""
-    return time.clock_gettime(_CLOCK)
+    return _since_start() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
 
 
 def enable_keep_alive(sock: socket.socket) -> None:
