@@ -45,6 +45,11 @@ const STEPS: &[Step] = &[
         run: storms,
     },
     Step {
+        name: "clients",
+        about: "the clients of all languages while sites are killed, --storms rounds",
+        run: clients,
+    },
+    Step {
         name: "upgrade",
         about: "a rolling upgrade from the program of the last release, which is built first",
         run: upgrade,
@@ -227,6 +232,12 @@ fn storms(root: &Path, size: &Size) -> anyhow::Result<()> {
     }
     ensure!(failed.is_empty(), "storms of seeds {} failed", failed.join(", "));
     Ok(())
+}
+
+fn clients(root: &Path, size: &Size) -> anyhow::Result<()> {
+    packages::install(packages::CI)?;
+    let environment = [("MESHLOCK_CLIENT_KILLS", &*size.storms.to_string())];
+    test(root, "--test clients", "the_examples_of_all_languages", &environment)
 }
 
 /// Builds the program of the last release in a worktree of its own, and upgrades a cluster from it to this one.

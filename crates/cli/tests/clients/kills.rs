@@ -70,7 +70,7 @@ struct Runners {
 
 impl Runners {
     fn start(cluster: &Cluster, languages: &[Language]) -> Self {
-        let (over, tally): (Arc<AtomicBool>, Arc<Mutex<Tally>>) = Arc::default();
+        let (over, tally): (Arc<AtomicBool>, Arc<Mutex<Tally>>) = Default::default();
         let next_job = Arc::new(AtomicU32::new(0));
         let mut threads = Vec::new();
         for (at, language) in languages.iter().enumerate() {
@@ -126,6 +126,11 @@ impl Drop for Runners {
     }
 }
 
+/// How often every site is killed. `cargo xtask soak` says more than once.
+fn rounds() -> u32 {
+    std::env::var("MESHLOCK_CLIENT_KILLS").map_or(1, |rounds| rounds.parse().unwrap())
+}
+
 fn command(language: &Language, example: &str, dir: &Path, job: u32) -> Command {
     language.example(&[example, &dir.display().to_string(), &TURNS.to_string(), &job.to_string()])
 }
@@ -156,7 +161,7 @@ fn the_examples_of_all_languages_stay_apart_and_go_on_while_sites_are_killed() {
     );
     let runners = Runners::start(&cluster, &languages);
     runners.until_all_go_on(languages.len());
-    for site in 0..3 {
+    for site in (0..rounds()).flat_map(|_| 0..3) {
         cluster.kill(site);
         runners.until_all_go_on(languages.len());
         cluster.start_again(site);
