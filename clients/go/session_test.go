@@ -154,6 +154,23 @@ func TestAnAnswerThatComesAfterTheTimeRevivesNothing(t *testing.T) {
 	}
 }
 
+func TestTheSafeTimeIsCountedFromWhenTheRequestWasSent(t *testing.T) {
+	first := newCluster(time.Minute).node(t)
+	held := lock(t, clientOf(t, first))
+	defer atomic.StoreInt64(&skipped, 0)
+	first.behave(func(http.ResponseWriter, *http.Request) bool {
+		// The answer is on its way for half of the time.
+		atomic.StoreInt64(&skipped, int64(30*time.Second))
+		return false
+	})
+	if why := held.session.confirm(); why != nil {
+		t.Fatal(why)
+	}
+	if safe := held.SafeFor(); safe <= 0 || safe > 30*time.Second {
+		t.Fatal(safe)
+	}
+}
+
 func TestAProgramThatWakesUpKnowsAtOnceThatItsTimeIsOver(t *testing.T) {
 	held := lock(t, clientOf(t, newCluster(time.Minute).node(t)))
 	if held.IsLost() {

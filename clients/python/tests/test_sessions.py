@@ -152,6 +152,20 @@ class Sessions(unittest.TestCase):
 
         self.each(4000, 1, test)
 
+    def test_the_safe_time_is_counted_from_when_the_request_was_sent(self) -> None:
+        session = _session.Session(_session.Places(_wire.endpoints("a", None, None, None, None)), 0, _wire.now(), {})
+        said = {"safe_ms": 60_000, "left_ms": 120_000, "locks": ["jobs"]}
+        session._count(_wire.now(), said)
+        session.lock = "jobs"
+        steps, clock = session.confirm(), _wire.now
+        next(steps)
+        # The answer is on its way for half of the time.
+        with mock.patch("meshlock._wire.now", lambda: clock() + 30):
+            with self.assertRaises(StopIteration) as done:
+                steps.send(said)
+            self.assertIsNone(done.exception.value)
+            self.assertTrue(0 < session.left() <= 30, session.left())
+
     def test_a_session_that_is_gone_or_without_the_lock_is_lost_at_once(self) -> None:
         def test(cluster: FakeCluster, user: Any) -> None:
             gone, without = user.acquire("a"), user.acquire("b")

@@ -102,6 +102,25 @@ test("an answer that comes after the time revives nothing", async () => {
   await eventually("others need not wait", () => cluster.deleted.includes("s1"));
 });
 
+test("the safe time is counted from when the request was sent", async () => {
+  const { nodes, client } = await start(4000, 1);
+  const held = await client.lock("jobs");
+  nodes[0]!.behaviour = () => {
+    // The answer is on its way for more than half of the time.
+    nodes[0]!.behaviour = undefined;
+    skip(2500);
+    return false;
+  };
+  const confirmations = () => nodes[0]!.seen.filter((request) => request.endsWith("/keep-alive")).length;
+  await eventually("it is confirmed", () => confirmations() > 0);
+  await eventually("it is confirmed again", () => {
+    const again = confirmations() > 1;
+    assert.ok(again || held.safeForMs <= 1500, `${held.safeForMs} ms`);
+    return again;
+  });
+  assert.ok(!held.isLost());
+});
+
 test("a program that wakes up knows at once that its time is over", async () => {
   const { client } = await start(60_000, 1);
   const held = await client.lock("jobs");
