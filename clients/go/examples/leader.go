@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"meshlock"
@@ -17,10 +18,18 @@ func leader(ctx context.Context, client *meshlock.Client, _ string, turn int) er
 	defer leadership.Release(ctx)
 	defer watch(leadership)()
 	select {
-	case <-time.After(100 * time.Millisecond): // its work
+	case <-time.After(term()): // its work
 		fmt.Println("done leader")
 		return nil
 	case <-leadership.Lost():
 		return leadership.Err()
 	}
+}
+
+// term is how long a leader works: 100 ms, or what MESHLOCK_TERM says.
+func term() time.Duration {
+	if term, err := time.ParseDuration(os.Getenv("MESHLOCK_TERM") + "ms"); err == nil {
+		return term
+	}
+	return 100 * time.Millisecond
 }

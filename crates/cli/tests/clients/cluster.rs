@@ -73,6 +73,13 @@ impl Cluster {
         });
     }
 
+    /// Returns how many hold a lock, as a site knows it.
+    pub(crate) fn holders(&self, site: usize, lock: &str) -> usize {
+        let socket = self.files.path(&format!("{}.sock", NAMES[site]));
+        let queue = json(self.files.home(), &["queue", lock, "--socket", &socket]);
+        queue["holders"].as_array().map_or(0, Vec::len)
+    }
+
     /// Returns the addresses of the APIs, as clients take them, beginning with that of a site.
     pub(crate) fn places(&self, first: usize) -> String {
         let mut apis: Vec<String> = self.apis.iter().map(|api| format!("http://{api}")).collect();

@@ -14,14 +14,38 @@ pub(crate) fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients")
 }
 
-/// Returns a directory of the tests that stays between runs, and which only one process uses at a time for as long as the file is open.
-fn kept(name: &str) -> (PathBuf, std::fs::File) {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+/// Returns a directory of the tests that stays between runs, with what `build` makes in it of the files in `parts` of a client's directory.
+/// It is not touched while they stay as they are: another test may be using it. `None` if `build` returns false.
+fn built(name: &str, parts: &[&str], build: impl FnOnce(&Path) -> bool) -> Option<PathBuf> {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("clients-{name}"));
     std::fs::create_dir_all(&dir).unwrap();
     let gate = std::fs::File::create(dir.join("lock")).unwrap();
     let locked = first_some(BUILT_WITHIN, || gate.try_lock().ok());
     assert!(locked.is_some(), "another process uses {} for {BUILT_WITHIN:?}", dir.display());
-    (dir, gate)
+    let (sources, stamp) = (sources(&clients().join(name), parts), dir.join("built-of"));
+    if std::fs::read_to_string(&stamp).ok().as_deref() != Some(&sources) {
+        let _ = std::fs::remove_file(&stamp);
+        if !build(&dir) {
+            return None;
+        }
+        std::fs::write(stamp, sources).unwrap();
+    }
+    Some(dir)
+}
+
+/// Returns the names and contents of all files in some parts of a directory.
+fn sources(dir: &Path, parts: &[&str]) -> String {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for part in parts.iter().map(|part| dir.join(part)) {
+        let listed = part.is_dir().then(|| std::fs::read_dir(&part).unwrap());
+        let inside = listed.into_iter().flatten().map(|file| file.unwrap().path());
+        files.extend(inside.chain(part.is_file().then(|| part.clone())).filter(|file| file.is_file()));
+    }
+    files.sort();
+    files
+        .iter()
+        .map(|file| format!("{}\n{}", file.display(), std::fs::read_to_string(file).unwrap()))
+        .collect()
 }
 
 /// Runs a command that must succeed, and returns what it prints.
@@ -46,9 +70,11 @@ fn go_examples() -> Option<PathBuf> {
     if !needs_program("go") {
         return None;
     }
-    let (dir, _gate) = kept("go-examples");
-    run(go().arg("build").arg("-o").arg(dir.join("examples")).arg("./examples"));
-    Some(dir.join("examples"))
+    let dir = built("go", &[".", "examples"], |dir| {
+        run(go().arg("build").arg("-o").arg(dir.join("examples")).arg("./examples"));
+        true
+    });
+    dir.map(|dir| dir.join("examples"))
 }
 
 /// Builds the package for TypeScript in a directory of the tests, which is returned; `None` if that needs what is not there.
@@ -56,35 +82,31 @@ pub(crate) fn typescript() -> Option<PathBuf> {
     if !needs_program("node") || !needs_program("npm") {
         return None;
     }
-    let (dir, _gate) = kept("typescript");
-    let source = clients().join("typescript");
-    for part in ["src", "test", "examples"] {
-        let copy = dir.join(part);
-        let _ = std::fs::remove_dir_all(&copy);
-        std::fs::create_dir_all(&copy).unwrap();
-        for file in std::fs::read_dir(source.join(part)).unwrap() {
-            let file = file.unwrap();
-            std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+    built("typescript", &["src", "test", "examples", "package-lock.json", "tsconfig.json"], |dir| {
+        let source = clients().join("typescript");
+        for part in ["src", "test", "examples"] {
+            let copy = dir.join(part);
+            let _ = std::fs::remove_dir_all(&copy);
+            std::fs::create_dir_all(&copy).unwrap();
+            for file in std::fs::read_dir(source.join(part)).unwrap() {
+                let file = file.unwrap();
+                std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+            }
         }
-    }
-    for file in ["package.json", "package-lock.json", "tsconfig.json", ".npmrc"] {
-        std::fs::copy(source.join(file), dir.join(file)).unwrap();
-    }
-    // What is installed for this lock file stays.
-    let (lock, installed) = (dir.join("package-lock.json"), dir.join("installed"));
-    if std::fs::read(&lock).ok() != std::fs::read(&installed).ok() {
-        let output =
-            Command::new("npm").current_dir(&dir).args(["ci", "--silent"]).output_within(BUILT_WITHIN);
+        for file in ["package.json", "package-lock.json", "tsconfig.json", ".npmrc"] {
+            std::fs::copy(source.join(file), dir.join(file)).unwrap();
+        }
+        let mut install = Command::new("npm");
+        let output = install.current_dir(dir).args(["ci", "--silent"]).output_within(BUILT_WITHIN);
         if !output.status.success() {
             eprintln!("{}", String::from_utf8_lossy(&output.stderr));
             skip("the TypeScript compiler from npm's registry", "give this machine a way to the registries");
-            return None;
+            return false;
         }
-        std::fs::copy(&lock, &installed).unwrap();
-    }
-    let _ = std::fs::remove_dir_all(dir.join("dist"));
-    run(Command::new("node").current_dir(&dir).arg("node_modules/typescript/bin/tsc"));
-    Some(dir)
+        let _ = std::fs::remove_dir_all(dir.join("dist"));
+        run(Command::new("node").current_dir(dir).arg("node_modules/typescript/bin/tsc"));
+        true
+    })
 }
 
 /// A language that has the five examples.

@@ -6,6 +6,7 @@
 //! | `units.rs` | the tests that the clients for Go and TypeScript have themselves, with a node |
 //! | `cluster.rs` | three sites with APIs that can be killed and started again |
 //! | `kills.rs` | the five examples of every language, while sites are killed |
+//! | `takeover.rs` | a leader of every language whose site is killed, and the one that leads after it |
 //! | `judge.rs` | what must be true of the records that the examples leave |
 //! | `docs.rs` | that `docs/clients.md` and `docs/fences.md` show what is in the files |
 #![allow(clippy::unwrap_used, reason = "the helpers of tests end a test that cannot go on, as tests do")]
@@ -21,4 +22,5 @@ mod side_by_side;
 #[allow(dead_code, reason = "shared with the tests of the node; each uses a part of it")]
 #[path = "../node/site.rs"]
 mod site;
+mod takeover;
 mod units;
