@@ -171,6 +171,21 @@ func TestTheSafeTimeIsCountedFromWhenTheRequestWasSent(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatPromisesMoreAfterTheTimeRevivesNothing(t *testing.T) {
+	first := newCluster(time.Minute).node(t)
+	held := lock(t, clientOf(t, first))
+	defer atomic.StoreInt64(&skipped, 0)
+	atomic.StoreInt64(&skipped, int64(20*time.Second))
+	first.behave(func(http.ResponseWriter, *http.Request) bool {
+		// The first promise ends while the answer is on its way, whose own would end later.
+		atomic.StoreInt64(&skipped, int64(65*time.Second))
+		return false
+	})
+	if why := held.session.confirm(); why == nil || !held.IsLost() {
+		t.Fatal("it came back")
+	}
+}
+
 func TestAProgramThatWakesUpKnowsAtOnceThatItsTimeIsOver(t *testing.T) {
 	held := lock(t, clientOf(t, newCluster(time.Minute).node(t)))
 	if held.IsLost() {

@@ -13,7 +13,7 @@ from typing import AsyncIterator, Iterator, Union
 import meshlock
 
 
-class _Belief:
+class _Seen:
     def __init__(self, held: Union[meshlock.Held, meshlock.AsyncHeld]) -> None:
         self.held = held
         self.start = self.until = time.time_ns() // 1000
@@ -33,10 +33,10 @@ class _Belief:
 
 @contextmanager
 def watch(held: meshlock.Held) -> Iterator[None]:
-    belief, ended = _Belief(held), threading.Event()
+    seen, ended = _Seen(held), threading.Event()
 
     def look() -> None:
-        while belief.look() and not ended.wait(0.005):
+        while seen.look() and not ended.wait(0.005):
             pass
 
     looking = threading.Thread(target=look)
@@ -46,15 +46,15 @@ def watch(held: meshlock.Held) -> Iterator[None]:
     finally:
         ended.set()
         looking.join()
-        belief.tell()
+        seen.tell()
 
 
 @asynccontextmanager
 async def watch_async(held: meshlock.AsyncHeld) -> AsyncIterator[None]:
-    belief = _Belief(held)
+    seen = _Seen(held)
 
     async def look() -> None:
-        while belief.look():
+        while seen.look():
             await asyncio.sleep(0.005)
 
     looking = asyncio.ensure_future(look())
@@ -62,4 +62,4 @@ async def watch_async(held: meshlock.AsyncHeld) -> AsyncIterator[None]:
         yield
     finally:
         looking.cancel()
-        belief.tell()
+        seen.tell()

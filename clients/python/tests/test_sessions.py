@@ -166,6 +166,21 @@ class Sessions(unittest.TestCase):
             self.assertIsNone(done.exception.value)
             self.assertTrue(0 < session.left() <= 30, session.left())
 
+    def test_an_answer_that_promises_more_after_the_time_revives_nothing(self) -> None:
+        session = _session.Session(_session.Places(_wire.endpoints("a", None, None, None, None)), 0, _wire.now(), {})
+        said = {"safe_ms": 60_000, "left_ms": 120_000, "locks": ["jobs"]}
+        session._count(_wire.now(), said)
+        session.lock = "jobs"
+        clock = _wire.now
+        with mock.patch("meshlock._wire.now", lambda: clock() + 20):
+            steps = session.confirm()
+            next(steps)
+        # The first promise ends while the answer is on its way, whose own would end later.
+        with mock.patch("meshlock._wire.now", lambda: clock() + 65):
+            with self.assertRaises(StopIteration) as done:
+                steps.send(said)
+            self.assertIsInstance(done.exception.value, meshlock.Lost)
+
     def test_a_session_that_is_gone_or_without_the_lock_is_lost_at_once(self) -> None:
         def test(cluster: FakeCluster, user: Any) -> None:
             gone, without = user.acquire("a"), user.acquire("b")

@@ -121,6 +121,20 @@ test("the safe time is counted from when the request was sent", async () => {
   assert.ok(!held.isLost());
 });
 
+test("an answer that promises more after the time revives nothing", async () => {
+  const { nodes, client } = await start(4000, 1);
+  const held = await client.lock("jobs");
+  skip(2000);
+  nodes[0]!.behaviour = () => {
+    // The first promise ends while the answer is on its way, whose own would end later.
+    nodes[0]!.behaviour = undefined;
+    skip(1500);
+    return false;
+  };
+  await untilLost(held);
+  assert.ok(held.why instanceof LostError);
+});
+
 test("a program that wakes up knows at once that its time is over", async () => {
   const { client } = await start(60_000, 1);
   const held = await client.lock("jobs");

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use meshlock_testing::{BoundedCommand, eventually, joined};
+use meshlock_testing::{BoundedCommand, async_test, eventually, joined};
 
 use crate::cluster::Cluster;
 use crate::judge::{Record, judge};
@@ -140,12 +140,13 @@ fn sqlite(database: &Path, statements: &str) -> String {
 }
 
 #[test]
+#[allow(clippy::print_stdout, reason = "it is the program of an example")]
 fn an_example_of_rust_takes_turns() {
     let Ok(example) = std::env::var("EXAMPLE") else { return };
     let arguments: Vec<String> = example.split(' ').map(str::to_owned).collect();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // The harness has not ended its line.
     println!();
-    runtime.block_on(side_by_side::run(&arguments)).unwrap();
+    async_test(async { side_by_side::run(&arguments).await.unwrap() });
 }
 
 #[test]

@@ -45,5 +45,5 @@ fn the_client_for_typescript_passes_its_tests() {
     tests.current_dir(package).args(["--test", "--test-reporter=tap"]);
     tests.args(["dist/test/session.test.js", "dist/test/node.test.js"]).env("MESHLOCK_API", api);
     let said = run(&mut tests);
-    assert!(said.contains("\n# skipped 0\n") && said.contains("\n# pass 25\n"), "{said}");
+    assert!(said.contains("\n# skipped 0\n") && said.contains("\n# pass 26\n"), "{said}");
 }
