@@ -40,8 +40,10 @@ pub(crate) const CI: &[Package] = &[
     program("etcd", "etcd-server", "what is compared with, and benchmarked"),
     program("etcdctl", "etcd-client", "a client of etcd's API"),
     program("redis-server", "redis-server", "what is benchmarked"),
-    program("node", "nodejs", "clients of etcd's and Consul's APIs"),
+    program("node", "nodejs", "clients of etcd's, Consul's and our own API"),
     program("npm", "npm", "fetches them"),
+    program("go", "golang-go", "the client for Go"),
+    program("sqlite3", "sqlite3", "a database that checks fences, in the clients' examples"),
     program("python3", "python3", "clients of etcd's, Consul's and our own API"),
     Package {
         name: "python3-venv",

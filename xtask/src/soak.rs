@@ -51,6 +51,11 @@ const STEPS: &[Step] = &[
         run: promise,
     },
     Step {
+        name: "clients",
+        about: "the clients of all languages while sites are killed, --storms rounds",
+        run: clients,
+    },
+    Step {
         name: "upgrade",
         about: "a rolling upgrade from the program of the last release, which is built first",
         run: upgrade,
@@ -251,6 +256,12 @@ fn promise(root: &Path, size: &Size) -> anyhow::Result<()> {
     packages::install(packages::CI)?;
     packages::install(GO)?;
     test(root, "--test node", PROMISE, &[("MESHLOCK_PROMISE_RUNS", &size.runs.to_string())])
+}
+
+fn clients(root: &Path, size: &Size) -> anyhow::Result<()> {
+    packages::install(packages::CI)?;
+    let environment = [("MESHLOCK_CLIENT_KILLS", &*size.storms.to_string())];
+    test(root, "--test clients", "the_examples_of_all_languages", &environment)
 }
 
 /// Builds the program of the last release in a worktree of its own, and upgrades a cluster from it to this one.

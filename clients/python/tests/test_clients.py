@@ -88,10 +88,10 @@ class Locks(unittest.TestCase):
 
     def test_a_program_that_is_stopped_loses_its_lock_in_time(self) -> None:
         for code in (
-            "held = meshlock.Client(API).acquire('py/stopped'); print('in', flush=True); input(); print(held.is_lost())",
+            "held = meshlock.Client(API, ttl=2).acquire('py/stopped'); print('in', flush=True); input(); print(held.is_lost())",
             "import asyncio\n"
             "async def main():\n"
-            "    held = await meshlock.AsyncClient(API).acquire('py/stopped')\n"
+            "    held = await meshlock.AsyncClient(API, ttl=2).acquire('py/stopped')\n"
             "    print('in', flush=True)\n"
             "    await asyncio.get_running_loop().run_in_executor(None, input)\n"
             "    print(held.is_lost())\n"
@@ -102,7 +102,7 @@ class Locks(unittest.TestCase):
                 self.assertEqual(holder.stdout.readline(), "in\n")
                 os.kill(holder.pid, signal.SIGSTOP)
                 try:
-                    # Much less than a quarter of what it took before, and nothing else frees it.
+                    # Nothing else frees it than that its session is not kept alive.
                     client().acquire("py/stopped", wait=25).release()
                 finally:
                     os.kill(holder.pid, signal.SIGCONT)
@@ -110,7 +110,7 @@ class Locks(unittest.TestCase):
 
     def test_a_forked_child_does_not_hold_its_parents_lock(self) -> None:
         code = (
-            "held = meshlock.Client(API).acquire('py/forked')\n"
+            "held = meshlock.Client(API, ttl=2).acquire('py/forked')\n"
             "if os.fork():\n"
             "    print(os.wait()[1] if input() else '', flush=True)\n"
             "else:\n"
@@ -126,7 +126,7 @@ class Locks(unittest.TestCase):
             self.assertEqual(holder.communicate("go\n")[0], "0\n")
         # Here the parent ends at once, and the child lives on.
         code = (
-            "held = meshlock.Client(API).acquire('py/forked')\n"
+            "held = meshlock.Client(API, ttl=2).acquire('py/forked')\n"
             "if os.fork():\n"
             "    os._exit(0)\n"
             "print(os.getpid(), flush=True)\n"
@@ -155,7 +155,7 @@ class Locks(unittest.TestCase):
             asyncio.run(forget())
 
     def test_a_program_that_is_killed_gives_its_lock_back(self) -> None:
-        script = "import meshlock, sys; held = meshlock.Client(sys.argv[1]).acquire('py/killed'); print('in', flush=True); input()"
+        script = "import meshlock, sys; held = meshlock.Client(sys.argv[1], ttl=2).acquire('py/killed'); print('in', flush=True); input()"
         other = subprocess.Popen(
             [sys.executable, "-c", script, API], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -184,6 +184,14 @@ class Locks(unittest.TestCase):
             with self.assertRaises(meshlock.Error) as refused:
                 client().acquire("py/pool", permits=2)
             self.assertIn("in use with 1 permit and this program expects 2", str(refused.exception))
+
+    def test_a_leader_is_known_by_its_name(self) -> None:
+        leader = client().elect("py/leader", "alice")
+        (holder,) = client().holders("py/leader")
+        self.assertEqual(holder["fence"], leader.fence)
+        self.assertIn("alice", holder["who"])
+        leader.release()
+        self.assertEqual(client().holders("py/leader"), [])
 
     def test_what_makes_no_sense_is_an_error_that_says_so(self) -> None:
         for nonsense in ("ftp://x", "http://", "http://host/path"):

@@ -17,6 +17,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("chromedriver", "chromium-driver"),
     ("etcd", "etcd-server"),
     ("etcdctl", "etcd-client"),
+    ("go", "golang-go"),
     ("ip", "iproute2"),
     ("node", "nodejs"),
     ("script", "bsdutils"),

@@ -6,100 +6,207 @@ import http.client
 import json
 import socket
 import threading
-import weakref
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Union
 
-from . import _errors, _wire
-from ._errors import Unreachable
-from ._wire import WITHIN
+from . import _errors, _session, _wire
+from ._errors import Error, Lost, Unreachable
+from ._session import Ask, Places, Result, Session, Steps
 
-class _Hold(_wire.Granted):
-    """A granted lock, and the thread that keeps it."""
 
-    def __init__(
-        self,
-        grant: _wire.Grant,
-        client: "Client",
-        connection: http.client.HTTPConnection,
-        lines: http.client.HTTPResponse,
-    ) -> None:
-        super().__init__(grant)
-        self._client = client
-        self._connection = connection
-        self._lines = lines
-        self._lost = threading.Event()
-        self._released = False
-        self._ask()
-        if connection.sock is not None:
-            # The node confirms the lock several times within this period.
-            connection.sock.settimeout(max(self._safe_until - _wire.now(), 1.0))
-        threading.Thread(target=self._listen, name=f"meshlock {grant.lock}", daemon=True).start()
+class _Line:
+    """A connection to one place at a time, which is used again for the next request there."""
 
-    def is_lost(self) -> bool:
-        if self._is_too_late():
-            self._lost.set()
-        return self._lost.is_set()
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._place: Optional[int] = None
+        self._connection: Optional[http.client.HTTPConnection] = None
+        self._is_shut = False
+
+    def ask(self, ask: Ask) -> Any:
+        """Sends a request, and returns the answer or raises the error that it contains."""
+        is_used = self._connection is not None and self._place == ask.place
+        try:
+            said = self._ask(ask)
+        except Unreachable:
+            if not is_used or self._is_shut:
+                raise
+            # The node may have closed the connection meanwhile. All requests may be repeated.
+            said = self._ask(ask)
+        self._places.preferred = ask.place
+        return said
+
+    def _ask(self, ask: Ask) -> Any:
+        where = self._places.endpoints[ask.place]
+        try:
+            response = self._send(ask)
+            content = response.read(_wire.MAX_ANSWER)
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise Unreachable(f"no node answers at {where}: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+        if not response.isclosed() or response.will_close:
+            self.close()
+        if response.status != 200:
+            raise _error_of(response, content)
+        return _wire.read(content)
+
+    def _send(self, ask: Ask) -> http.client.HTTPResponse:
+        endpoint = self._places.endpoints[ask.place]
+        if self._place != ask.place:
+            self.close()
+        connection = self._connection
+        if connection is None:
+            limit = _session.CONNECT_WITHIN if ask.within is None else min(_session.CONNECT_WITHIN, ask.within)
+            if endpoint.tls is None:
+                connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=limit)
+            else:
+                connection = http.client.HTTPSConnection(endpoint.host, endpoint.port, timeout=limit, context=endpoint.tls)
+            connection.connect()
+            _wire.enable_keep_alive(connection.sock)
+            self._connection, self._place = connection, ask.place
+        if self._is_shut:
+            raise OSError("the session is over")
+        connection.sock.settimeout(ask.within)
+        text = None if ask.body is None else json.dumps(ask.body)
+        connection.request(ask.method, ask.path, text, endpoint.headers())
+        return connection.getresponse()
+
+    def shut(self) -> None:
+        """Ends the request that another thread waits for, and all later ones."""
+        self._is_shut = True
+        connection = self._connection
+        sock = None if connection is None else connection.sock
+        if sock is not None:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                # The other side closed it first.
+                pass
+
+    def close(self) -> None:
+        """Closes the connection. The next request opens another one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _error_of(response: http.client.HTTPResponse, content: bytes) -> Error:
+    try:
+        said = _wire.read(content)
+    except Error:
+        said = {}
+    return _errors.of(response.status, said, _wire.retry_after(response.getheader("Retry-After")))
+
+
+def _drive(steps: "Steps[Result]", line: _Line, over: Optional[threading.Event] = None) -> Result:
+    """Does what the steps say."""
+    waits = over or threading.Event()
+    try:
+        step = next(steps)
+        while True:
+            try:
+                answer = line.ask(step) if isinstance(step, Ask) else waits.wait(step.seconds)
+            except Error as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(answer)
+    except StopIteration as done:
+        result: Result = done.value
+        return result
+
+
+class _Keeper:
+    """The thread that keeps a session alive until it is over."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.over = threading.Event()
+        #: The connection of the thread that waits for the lock.
+        self.caller = _Line(session.places)
+        self._line = _Line(session.places)
+        self._mutex = threading.Lock()
+        self._thread = threading.Thread(target=self._keep, name=f"meshlock {session.id}", daemon=True)
+        self._thread.start()
+
+    def end(self, why: Error) -> bool:
+        """Notes why the session is over. The first reason counts; returns whether this is it."""
+        with self._mutex:
+            if self.session.why is not None:
+                return False
+            self.session.why = why
+        self.over.set()
+        self.caller.shut()
+        self._line.shut()
+        return True
+
+    def is_over(self) -> bool:
+        """Whether the session is over. It looks at the clock: the thread may be late."""
+        if not self.over.is_set() and self.session.left() <= 0:
+            self.end(Lost("this program was stopped for longer than the lock was safe"))
+        return self.over.is_set()
+
+    def delete(self) -> None:
+        """Ends the session at the nodes, if one of them can be told. Otherwise it ends when its time is over."""
+        line = _Line(self.session.places)
+        try:
+            _drive(self.session.delete(), line)
+        except Error:
+            pass
+        finally:
+            line.close()
+
+    def join(self) -> None:
+        """Waits until the thread has ended."""
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def on_forked(self) -> None:
+        """Forgets the session in a child process. The thread is not there, and a lock that it held would never be released."""
+        self.over, self._mutex = threading.Event(), threading.Lock()
+        self.over.set()
+        self.session.why = Lost(_wire.FORKED)
+
+    def _keep(self) -> None:
+        while not self.over.wait(self.session.pause()):
+            lost = _drive(self.session.confirm(), self._line, self.over)
+            if lost is not None:
+                self.end(lost)
+        self._line.close()
+        if isinstance(self.session.why, Lost):
+            # Others need not wait for what is lost.
+            self.delete()
+
+
+class _Hold(_session.Holding):
+    """A granted lock, and what keeps it."""
+
+    def __init__(self, keeper: _Keeper, grant: _wire.Grant) -> None:
+        super().__init__(keeper.session, grant)
+        self.keeper = keeper
 
     def release(self) -> None:
-        self._released = True
-        if not self._lost.is_set():
-            try:
-                # The node must assume that a connection that just ends was cut, and would free the lock later.
-                self._client._ask("DELETE", f"/v1/sessions/{self._grant.session}")
-            except _errors.Error:
-                pass
-        # The listening thread closes the connection then.
-        _shut(self._connection)
+        if not self.keeper.is_over() and self.keeper.end(Error("released", "the lock was released")):
+            self.is_released = True
+            self.keeper.delete()
 
-    def _on_forgotten(self) -> None:
+    def on_forgotten(self) -> None:
         """Releases a lock that the program has lost track of, on another thread: this may be called at any moment."""
-        if not self._released:
-            _wire.warn_forgotten(self._grant.lock)
+        if not self.keeper.over.is_set():
+            _wire.warn_forgotten(self.grant.lock)
             try:
                 threading.Thread(target=self.release, daemon=True).start()
             except RuntimeError:
-                # The interpreter ends, and the connection with it.
+                # The interpreter ends; the nodes free the lock when its time is over.
                 pass
 
-    def _on_forked(self) -> None:
-        # The thread that listens does not exist in this process, and a lock of its may never be released: everything is new.
-        self._lost = threading.Event()
-        self._lost.set()
-        self._released = True
-        self._why = _wire.FORKED
-        if self._connection.sock is not None:
-            _wire.let_go(self._connection.sock)
-
-    def _ask(self) -> None:
-        asked = _wire.now()
-        self._extend(asked, self._client._ask("POST", self._keep_alive()))
-
-    def _listen(self) -> None:
-        why = "the connection to the node has ended"
-        try:
-            while True:
-                line = self._lines.readline()
-                if not line:
-                    break
-                said = _wire.read(line)
-                if "lost" in said:
-                    why = str(said["lost"].get("why", why))
-                    break
-                self._ask()
-                if self.is_lost():
-                    why = "this program was stopped for longer than the lock was safe"
-                    break
-        except (OSError, ValueError, http.client.HTTPException, _errors.Error) as error:
-            why = f"{why}: {error}"
-        if not self._released:
-            self._why = why
-        self._lost.set()
-        self._lines.close()
-        _close(self._connection)
+    def on_forked(self) -> None:
+        self.keeper.on_forked()
 
 
-class Held(_wire.Handle):
+class Held(_session.Handle):
     """A lock that is held, until `release` or the end of the `with` block.
 
     A `Held` that is collected without either releases its lock and warns (`ResourceWarning`). In a forked child it is lost: the lock stays
@@ -109,43 +216,53 @@ class Held(_wire.Handle):
     def __init__(self, hold: _Hold) -> None:
         super().__init__(hold)
         self._hold = hold
-        weakref.finalize(self, hold._on_forgotten).atexit = False
+        self._when_forgotten(hold.on_forgotten)
 
     def is_lost(self) -> bool:
-        """Whether the lock is lost, or may be lost because the node has not confirmed it for too long."""
-        return self._hold.is_lost()
+        """Whether the lock is held no more: it is lost, or may be lost because no node has confirmed it in time, or was released."""
+        return self._hold.keeper.is_over()
+
+    def safe_for(self) -> float:
+        """Returns for how many seconds nobody else can have the lock, whatever happens; 0 if it is held no more."""
+        return 0.0 if self.is_lost() else max(self._hold.session.left(), 0.0)
 
     def wait_until_lost(self, timeout: Optional[float] = None) -> bool:
-        """Waits until the lock is lost. Returns `False` if it is not lost within `timeout` seconds."""
-        hold = self._hold
+        """Waits until the lock is held no more. Returns `False` if it is still held after `timeout` seconds."""
+        keeper = self._hold.keeper
         until = None if timeout is None else _wire.now() + timeout
-        while not hold.is_lost():
-            left = hold._safe_until - _wire.now()
+        while not keeper.is_over():
+            left = keeper.session.left()
             if until is not None:
                 left = min(left, until - _wire.now())
                 if left <= 0:
-                    return hold.is_lost()
-            hold._lost.wait(max(left, 0.0))
+                    return keeper.is_over()
+            keeper.over.wait(max(left, 0.0))
         return True
 
     def release(self) -> None:
-        """Releases the lock."""
+        """Releases the lock. If no node can be told, it is free when the time to live of its session is over."""
         self._hold.release()
 
 
 class Client:
-    """A client of a node's API. Threads may share one client."""
+    """A client of the nodes whose APIs have these addresses. Threads may share one client.
+
+    It uses the first place that answers, and another one when that does not answer, is leaving, or cannot serve.
+    """
 
     def __init__(
         self,
-        url: str,
+        places: Union[str, Iterable[str]],
         *,
         ca: Optional[str] = None,
         certificate: Optional[str] = None,
         key: Optional[str] = None,
         token: Optional[str] = None,
+        ttl: float = 10.0,
+        retry_for: float = 30.0,
     ) -> None:
-        self._endpoint = _wire.endpoint(url, ca, certificate, key, token)
+        self._places = Places(_wire.endpoints(places, ca, certificate, key, token))
+        self._ttl, self._retry_for = ttl, retry_for
 
     @contextmanager
     def lock(
@@ -173,21 +290,35 @@ class Client:
         permits: Optional[int] = None,
         label: Optional[str] = None,
     ) -> Held:
-        """Waits for a lock. It is held until `release`, the end of this process, or until nothing refers to the `Held` any more."""
-        asked = _wire.acquire_body(blocking, wait, permits, label)
-        within = _wire.answered_within(blocking, wait)
-        connection, response = self._send("POST", _wire.path(name, "/hold"), asked, within)
-        try:
-            line = response.readline()
-            if not line:
-                raise Unreachable("the node ended the connection before it granted the lock; look at its log")
-            return Held(_Hold(_wire.Grant.of(_wire.read(line)), self, connection, response))
-        except OSError as error:
-            _close(connection)
-            raise Unreachable(f"the node has not answered: {error}") from error
-        except BaseException:
-            _close(connection)
-            raise
+        """Waits for a lock. It is held until `release`, until it is lost, or until nothing refers to the `Held` any more."""
+        wanted = _wire.Wanted.of(name, blocking, wait, permits, label)
+        attempts = _session.Attempts(wanted, self._retry_for)
+        while True:
+            keeper: Optional[_Keeper] = None
+            try:
+                keeper = _Keeper(self._open(wanted.label))
+                grant = _drive(keeper.session.acquire(wanted), keeper.caller, keeper.over)
+                keeper.caller.close()
+                return Held(_Hold(keeper, grant))
+            except BaseException as error:
+                if keeper is not None:
+                    # The request may have been granted, with an answer that was lost: the nodes are told.
+                    keeper.end(Error("given_up", "the request was given up"))
+                    keeper.caller.close()
+                    keeper.delete()
+                    keeper.join()
+                if not isinstance(error, Error):
+                    raise
+                pause = attempts.pause_after(error, keeper is not None and keeper.session.confirmed)
+                threading.Event().wait(pause)
+
+    def elect(self, election: str, candidate: str, *, wait: Optional[float] = None) -> Held:
+        """Waits until this program leads, under the name `candidate`. It leads until it releases or loses what is returned."""
+        return self.acquire(election, wait=wait, label=candidate)
+
+    def holders(self, name: str) -> List[Dict[str, Any]]:
+        """Returns who holds a lock: `who`, `site` and `fence`. For an election this is who leads."""
+        return _wire.holders(self.queue(name))
 
     def queue(self, name: str) -> Dict[str, Any]:
         """Returns who holds a lock, who waits for it, and why."""
@@ -210,64 +341,37 @@ class Client:
         return self._ask("PUT", "/v1/rules", rules)
 
     def watch(self, name: str) -> Iterator[Dict[str, Any]]:
-        """Yields the holders of a lock, now and whenever they change."""
-        connection, response = self._send("GET", _wire.path(name, "/watch"), None, None)
+        """Yields the holders of a lock, now and whenever they change. It ends with the connection."""
+        line = _Line(self._places)
         try:
+            response = line._send(Ask(self._places.preferred, "GET", _wire.path(name, "/watch"), None, None))
+            if response.status != 200:
+                raise _error_of(response, response.read(_wire.MAX_ANSWER))
             while True:
-                line = response.readline()
-                if not line:
+                text = response.readline()
+                if not text:
                     return
-                yield _wire.read(line)
+                yield _wire.read(text)
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(f"the node has ended the connection: {error}") from error
         finally:
-            _close(connection)
+            line.close()
+
+    def _open(self, label: str) -> Session:
+        """Opens a session at one of the places."""
+        line = _Line(self._places)
+        body = {"ttl_ms": round(self._ttl * 1000), "label": label}
+        sent = _wire.now()
+        try:
+            place, said = _drive(_session.ask_any(self._places, "POST", "/v1/sessions", body), line)
+        finally:
+            line.close()
+        return Session(self._places, place, sent, said)
 
     def _ask(self, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
-        connection, response = self._send(method, path, body, WITHIN)
+        line = _Line(self._places)
         try:
-            answer: Dict[str, Any] = _wire.read(response.read())
-            return answer
-        except (OSError, http.client.HTTPException) as error:
-            raise Unreachable(f"the node's answer was cut off: {error}") from error
+            said: Dict[str, Any] = _drive(_session.ask_any(self._places, method, path, body), line)[1]
+            return said
         finally:
-            _close(connection)
-
-    def _send(
-        self, method: str, path: str, body: Optional[Dict[str, Any]], within: Optional[float]
-    ) -> "tuple[http.client.HTTPConnection, http.client.HTTPResponse]":
-        """Sends a request. Returns the answer without its body, or raises the error that it contains."""
-        endpoint = self._endpoint
-        if endpoint.tls is None:
-            connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=WITHIN)
-        else:
-            connection = http.client.HTTPSConnection(endpoint.host, endpoint.port, timeout=WITHIN, context=endpoint.tls)
-        try:
-            connection.connect()
-            connection.sock.settimeout(within)
-            _wire.enable_keep_alive(connection.sock)
-            text = None if body is None else json.dumps(body)
-            connection.request(method, path, text, endpoint.headers())
-            response = connection.getresponse()
-        except (OSError, http.client.HTTPException) as error:
-            _close(connection)
-            raise Unreachable(f"no node answers at {endpoint.host}:{endpoint.port}: {error}") from error
-        if response.status != 200:
-            said = response.read()
-            _close(connection)
-            raise _errors.of(response.status, _wire.read(said))
-        return connection, response
-
-
-def _shut(connection: http.client.HTTPConnection) -> None:
-    """Shuts a connection down for both sides, even while another thread reads from it."""
-    sock = connection.sock
-    if sock is not None:
-        try:
-            sock.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            # The other side closed it first.
-            pass
-
-
-def _close(connection: http.client.HTTPConnection) -> None:
-    _shut(connection)
-    connection.close()
+            line.close()

@@ -10,21 +10,37 @@ import time
 import warnings
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Tuple, Union
 from urllib.parse import quote, urlsplit
 
 from ._errors import Error
 
-#: Timeout in seconds for connecting, or for a short answer.
-WITHIN = 10.0
+if TYPE_CHECKING:
+    from ._session import Holding
 
-#: A clock that goes on while the machine is suspended, where there is one: the clocks of other machines go on.
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+#: The largest answer that is read, in bytes.
+MAX_ANSWER = 4 << 20
+
+#: The clock that goes on while the machine is suspended, where there is one (Linux).
+_BOOTTIME: Optional[int] = getattr(time, "CLOCK_BOOTTIME", None)
+
+_started = (time.monotonic(), time.time())
+_furthest = 0.0
+
+
+def _since_start() -> float:
+    """Returns the time since the start, by the monotonic or the wall clock, whichever has gone further. It never goes back.
+
+    Monotonic clocks stand still on some systems while the machine is suspended.
+    """
+    global _furthest
+    _furthest = max(_furthest, time.monotonic() - _started[0], time.time() - _started[1])
+    return _furthest
 
 
 def now() -> float:
     """Returns seconds since some fixed moment, including time in which the machine was suspended."""
-    return time.clock_gettime(_CLOCK)
+    return _since_start() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
 
 
 def enable_keep_alive(sock: socket.socket) -> None:
@@ -44,6 +60,10 @@ class Endpoint:
     tls: Optional[ssl.SSLContext]
     token: Optional[str] = field(default=None, repr=False)
 
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
     def headers(self) -> Dict[str, str]:
         """Returns the headers of every request."""
         said = {"Content-Type": "application/json"}
@@ -52,34 +72,33 @@ class Endpoint:
         return said
 
 
-def endpoint(
-    url: str, ca: Optional[str], certificate: Optional[str], key: Optional[str], token: Optional[str]
-) -> Endpoint:
-    """Parses an address such as `https://db-1:2379`."""
-    if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
+def endpoints(
+    places: Union[str, Iterable[str]],
+    ca: Optional[str],
+    certificate: Optional[str],
+    key: Optional[str],
+    token: Optional[str],
+) -> "Tuple[Endpoint, ...]":
+    """Parses addresses such as `https://db-1:2379`, separated by commas if they are one text."""
+    if token is not None and not (token.isascii() and token.isprintable() and " " not in token and token):
         raise ValueError("a token is printable ASCII without spaces; `meshlock token new NAME` makes one")
-    parts = urlsplit(url if "//" in url else f"http://{url}")
-    if parts.scheme not in ("http", "https") or parts.hostname is None or parts.path not in ("", "/"):
-        raise ValueError(f"'{url}' is not the address of a node's API, such as http://127.0.0.1:2379")
-    tls = None
-    if parts.scheme == "https":
-        tls = ssl.create_default_context(cafile=ca)
-        if certificate is not None:
-            tls.load_cert_chain(certificate, key)
-    return Endpoint(parts.hostname, parts.port or 2379, tls, token)
-
-
-def let_go(sock: Any) -> None:
-    """Closes this process's copy of a connection that another process goes on using: nothing is sent, and its number stays taken."""
-    try:
-        number = sock.fileno()
-        if number >= 0:
-            nothing = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nothing, number, inheritable=False)
-            os.close(nothing)
-    except OSError:
-        # It is closed already.
-        pass
+    texts = places.split(",") if isinstance(places, str) else list(places)
+    texts = [text.strip() for text in texts if text.strip()]
+    if not texts:
+        raise ValueError("no address of a node's API is given, such as http://127.0.0.1:2379")
+    tls: Optional[ssl.SSLContext] = None
+    found = []
+    for text in texts:
+        parts = urlsplit(text if "//" in text else f"http://{text}")
+        wrong = parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/")
+        if wrong or parts.hostname is None or parts.username is not None or parts.query:
+            raise ValueError(f"'{text}' is not the address of a node's API, such as http://127.0.0.1:2379")
+        if parts.scheme == "https" and tls is None:
+            tls = ssl.create_default_context(cafile=ca)
+            if certificate is not None:
+                tls.load_cert_chain(certificate, key)
+        found.append(Endpoint(parts.hostname, parts.port or 2379, tls if parts.scheme == "https" else None, token))
+    return tuple(found)
 
 
 def path(lock: str, what: str = "") -> str:
@@ -87,29 +106,36 @@ def path(lock: str, what: str = "") -> str:
     return f"/v1/locks/{quote(lock, safe='')}{what}"
 
 
-def acquire_body(blocking: bool, wait: Optional[float], permits: Optional[int], label: Optional[str]) -> Dict[str, Any]:
-    """Returns the body of an acquisition."""
-    if not blocking and wait is not None:
-        raise ValueError("give either blocking=False or wait, not both")
-    if wait is not None and wait < 0:
-        raise ValueError(f"wait is {wait}; give 0 or more seconds")
-    asked: Dict[str, Any] = {}
-    if not blocking:
-        asked["try"] = True
-    if wait is not None:
-        asked["wait_ms"] = min(int(wait * 1000), 2**32 - 1)
-    if permits is not None:
-        asked["permits"] = permits
-    if label is not None:
-        asked["label"] = label
-    return asked
+@dataclass(frozen=True)
+class Wanted:
+    """What a caller wants."""
 
+    lock: str
+    is_try: bool
+    #: When the caller's limit ends; `None` if it gave none.
+    until: Optional[float]
+    permits: Optional[int]
+    label: str
 
-def answered_within(blocking: bool, wait: Optional[float]) -> Optional[float]:
-    """Returns how long a reachable node may take to answer an acquisition; `None` means forever."""
-    if not blocking:
-        return WITHIN
-    return None if wait is None else wait + WITHIN
+    @staticmethod
+    def of(lock: str, blocking: bool, wait: Optional[float], permits: Optional[int], label: Optional[str]) -> "Wanted":
+        """Checks what a caller gives."""
+        if not blocking and wait is not None:
+            raise ValueError("give either blocking=False or wait, not both")
+        if wait is not None and wait < 0:
+            raise ValueError(f"wait is {wait}; give 0 or more seconds")
+        return Wanted(lock, not blocking, None if wait is None else now() + wait, permits, label or "")
+
+    def body(self, session: str) -> Dict[str, Any]:
+        """Returns the body of the request."""
+        asked: Dict[str, Any] = {"session": session}
+        if self.is_try:
+            asked["try"] = True
+        if self.until is not None:
+            asked["wait_ms"] = min(max(int((self.until - now()) * 1000), 0), 2**32 - 1)
+        if self.permits is not None:
+            asked["permits"] = self.permits
+        return asked
 
 
 def read(text: bytes) -> Any:
@@ -127,31 +153,34 @@ class Grant:
     lock: str
     fence: int
     slot: Optional[int]
-    session: str
 
     @staticmethod
-    def of(said: Dict[str, Any]) -> "Grant":
-        """Reads the first line of the answer to an acquisition."""
-        granted = said.get("granted")
-        if not isinstance(granted, dict):
-            raise Error("not_understood", f"the node answered with {said} instead of a grant")
-        slot = granted.get("slot")
-        slot = None if slot is None else int(slot)
-        return Grant(granted.get("lock", ""), int(granted.get("fence", 0)), slot, str(granted.get("session", "")))
+    def of(lock: str, said: Any) -> "Grant":
+        """Reads the answer to an acquisition."""
+        fence = said.get("fence") if isinstance(said, dict) else None
+        if not isinstance(fence, str) or not fence.isdecimal():
+            raise Error("bad_answer", f"the node answered with {said} instead of a grant")
+        slot = said.get("slot")
+        return Grant(lock, int(fence), None if slot is None else int(slot))
+
+
+def holders(queue: Dict[str, Any]) -> "List[Dict[str, Any]]":
+    """Returns the holders of a lock, with their fences as numbers."""
+    return [{**holder, "fence": int(holder.get("fence", 0))} for holder in queue.get("holders", [])]
 
 
 #: Why a lock of the process that forked is not one of its child.
 FORKED = "this process was forked from the one that holds the lock"
 
 #: All held locks of this process.
-_held: "weakref.WeakSet[Granted]" = weakref.WeakSet()
+held: "weakref.WeakSet[Holding]" = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """Makes a forked child let go of its parent's locks: otherwise they would be held until the child ends, too."""
-    for granted in list(_held):
-        granted._on_forked()
-    _held.clear()
+    """Makes a forked child let go of its parent's locks, and leave their connections alone."""
+    for holding in list(held):
+        holding.on_forked()
+    held.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -164,58 +193,6 @@ def warn_forgotten(lock: str) -> None:
     warnings.warn(why, ResourceWarning, stacklevel=2)
 
 
-class Granted:
-    """A granted lock; the part that both clients share.
-
-    The node says for how long nobody else can have the lock, whatever happens. This time is counted from when the request
-    was *sent*: the answer may have waited in a buffer while this process was paused.
-    """
-
-    def __init__(self, grant: Grant) -> None:
-        self._grant = grant
-        self._why: Optional[str] = None
-        self._safe_until = now()
-        _held.add(self)
-
-    def _on_forked(self) -> None:
-        """Lets go of the lock in a child process that was forked."""
-        raise NotImplementedError
-
-    def _is_too_late(self) -> bool:
-        return now() >= self._safe_until
-
-    def _extend(self, asked: float, session: Dict[str, Any]) -> None:
-        """Extends the safe time by the answer to a keep-alive that was sent at `asked`. A lost lock stays lost."""
-        if self._grant.lock not in session.get("locks", []):
-            raise Error("lost", "the session does not hold the lock any more")
-        self._safe_until = max(self._safe_until, asked + int(session.get("safe_ms", 0)) / 1000)
-
-    def _keep_alive(self) -> str:
-        return f"/v1/sessions/{self._grant.session}/keep-alive"
-
-
-class Handle:
-    """What a program has of a granted lock. When it is collected, the lock is released; nothing else refers to it."""
-
-    def __init__(self, granted: Granted) -> None:
-        self._granted = granted
-
-    @property
-    def name(self) -> str:
-        """The name of the lock."""
-        return self._granted._grant.lock
-
-    @property
-    def fence(self) -> int:
-        """The fence: larger than that of every earlier holder. Pass it to whatever the lock protects."""
-        return self._granted._grant.fence
-
-    @property
-    def slot(self) -> Optional[int]:
-        """The number of the permit, where permits are numbered."""
-        return self._granted._grant.slot
-
-    @property
-    def why_lost(self) -> Optional[str]:
-        """Why the lock was lost; `None` while it is held."""
-        return self._granted._why
+def retry_after(text: Optional[str]) -> float:
+    """Reads the header of that name."""
+    return float(text) if text is not None and text.isdecimal() else 0.0

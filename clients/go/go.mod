@@ -1,0 +1,3 @@
+module meshlock
+
+go 1.19
