@@ -59,7 +59,11 @@ impl Core {
             | ClientCall::SetRules { request, .. } => refused(request),
             ClientCall::Acquire(ref wanted) => refused(wanted.request),
             ClientCall::Watch(ref watch) => refused(watch.request),
-            ClientCall::SessionEnded(_) | ClientCall::Introduce { .. } | ClientCall::TakeAllAway => return,
+            ClientCall::SessionEnded(_)
+            | ClientCall::Introduce { .. }
+            | ClientCall::TakeAllAway
+            | ClientCall::ServeCalls(_)
+            | ClientCall::SendCall { .. } => return,
         };
         self.answer(&answer);
     }

@@ -18,6 +18,7 @@
 mod agreed_access;
 mod alarm;
 mod busy_poll;
+mod calls;
 mod channel;
 mod core;
 mod diagnosis;
@@ -42,6 +43,7 @@ mod trust;
 #[cfg(any(test, feature = "count-locks"))]
 pub use engine::locks_taken;
 pub use engine::{Engine, EngineError, Handle, Listener, NodeSetup, NodeState};
+pub use calls::CallListener;
 pub use find::{JoinPlace, JoinPlaceError};
 pub use meter::{Readings, SessionEnd, Via};
 pub use net::{IntroduceError, ListenError, Traffic, ask_diagnosis, learn_of_cluster, listen, tune};

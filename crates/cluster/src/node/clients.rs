@@ -3,12 +3,13 @@
 use meshlock_protocol::Epoch;
 
 use super::autopilot::VoterRefusal;
+use super::calls::CallMessage;
 use super::packet::Content;
 use super::questions::{Overview, PeerQuestion};
 use super::{Node, NodeOutput, RulesWanted};
 use crate::access::AccessDocument;
 use crate::mutant::{self, Mutant};
-use crate::names::{ClientLabel, LockName, SiteName};
+use crate::names::{ClientLabel, LockName, Member, SiteName};
 use crate::report::{Age, CutOff, LockQueue, SiteLocks, TraceLine, VoterRequest};
 use crate::rules::{Rules, RulesText};
 use crate::table::{Acquire, LockEvent, LockTable, Request, RequestRefusal, Session, TraceWatch, Wait};
@@ -60,6 +61,11 @@ pub enum ClientCall {
     Watch(TraceWatch),
     /// Take away everything that clients hold here: they have the margin of a lease to stop.
     TakeAllAway,
+    /// From now on this host executes calls that other members forward, or does not.
+    ServeCalls(bool),
+    /// Send another member a message about a forwarded call. Nothing happens if that is not possible
+    /// ([`Node::forwards_to`]).
+    SendCall { to: Member, message: CallMessage },
 }
 
 /// An answer to a client.
@@ -200,6 +206,8 @@ impl Node {
             ClientCall::ChangeVoters { request, change } => self.on_change_voters(request, change, out),
             ClientCall::Leave { request } => self.begin_to_leave(Some(request), out),
             ClientCall::TakeAllAway => self.in_table(out, LockTable::take_all_away),
+            ClientCall::ServeCalls(serves) => self.serves_calls = serves,
+            ClientCall::SendCall { to, message } => self.send_call(to, message, out),
         }
     }
 

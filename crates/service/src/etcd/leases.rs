@@ -1,6 +1,7 @@
 //! etcd's lease service.
 
 use futures_util::StreamExt;
+use futures_util::future::ready;
 use meshlock_cluster::time::Span;
 use meshlock_host::front::Admitted;
 use meshlock_host::gate::RequestKind;
@@ -20,6 +21,9 @@ use crate::sessions::registry::{LeaseDuration, LeaseId};
 
 /// The shortest lease in seconds, as with an etcd of default settings; shorter ones are extended to it.
 const MIN_TTL: i64 = 2;
+
+/// Maximum number of leases that one stream renews at the same time.
+const MAX_RENEWALS: usize = 64;
 
 /// The longest lease, as with etcd.
 const MAX_TTL: i64 = 9_000_000_000;
@@ -101,9 +105,17 @@ impl Lease for Etcd {
         self.check_leader(&request)?;
         let (etcd, caller) = (self.clone(), caller_of(&request)?);
         let answers = request.into_inner().map(move |asked| {
-            etcd.pace(&caller, RequestKind::Renew)?;
-            etcd.keep_alive(&caller, asked?.id)
+            let (etcd, caller) = (etcd.clone(), caller.clone());
+            async move {
+                let asked = etcd.pace(&caller, RequestKind::Renew).and(asked);
+                match asked {
+                    Ok(asked) => etcd.keep_alive_anywhere(&caller, asked.id).await,
+                    Err(status) => Some(Err(status)),
+                }
+            }
         });
+        // A site that does not answer delays the leases of the others by nothing.
+        let answers = answers.buffer_unordered(MAX_RENEWALS).filter_map(ready);
         Ok(Response::new(self.while_read(Box::pin(answers))))
     }
 

@@ -28,13 +28,14 @@ use tonic::service::Routes;
 use crate::consul::{self, Consul};
 use crate::correlation;
 use crate::etcd::Etcd;
+use crate::forward;
 use crate::metrics;
 use crate::own::{self, Own};
 use crate::sessions::Sessions;
 use crate::sessions::registry::ApiLimits;
 use connection::ConnectionServer;
 use guard::Guard;
-pub(crate) use guard::usable_token;
+pub(crate) use guard::{refuse, usable_token};
 
 /// What is needed to serve the wire APIs. They are protected as the node is ([`Trust`]); without protection only programs on this machine
 /// are served.
@@ -136,14 +137,17 @@ impl Drop for Serving {
 async fn serve(sessions: Sessions, listener: TcpListener, stop: Arc<Stop>) {
     let limits = sessions.limits();
     let (told, front) = (sessions.clone(), sessions.front().clone());
+    let router = router(&sessions);
+    let forwarded = forward::serve(&sessions, router.clone());
     let connections =
-        ConnectionServer::new(router(&sessions), limits, front, Arc::new(move |who| told.on_cut(who)));
+        ConnectionServer::new(router, limits, front, Arc::new(move |who| told.on_cut(who)));
     let listener = tokio::net::TcpListener::from_std(listener).expect("within a runtime");
     tokio::select! {
         () = connections.accept_connections(listener) => {}
         () = stop.accepting.notified() => {}
     }
     stop.everything.notified().await;
+    drop(forwarded);
     sessions.close();
 }
 
@@ -172,6 +176,7 @@ fn router(sessions: &Sessions) -> Router {
         .fallback(not_found)
         .layer(axum::middleware::map_response(explain))
         .layer(axum::middleware::from_fn(correlation::follow))
+        .layer(axum::middleware::from_fn_with_state(sessions.clone(), forward::route))
         .layer(axum::middleware::from_fn_with_state(guard, guard::admit))
         .layer(axum::middleware::from_fn_with_state(sessions.clone(), metrics::count))
 }

@@ -13,6 +13,7 @@ pub(crate) mod registry;
 mod revocation;
 #[cfg(test)]
 pub(crate) mod tests;
+mod whereabouts;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -31,10 +32,14 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::correlation;
+use crate::forward::Outgoing;
 use crate::metrics::ApiMeter;
 pub(crate) use holders::{Holder, HolderWatch, WatchError, holders_in};
 pub(crate) use key::{KeyAcquisition, KeyObserver};
 use order::{RegistryGuard, assert_registry_is_free};
+pub(crate) use whereabouts::Place;
+use whereabouts::Remembered;
+
 use registry::{ApiLimits, BeginOutcome, KeyGrant, NewKey, Registry, RegistryError, RegistryKey};
 
 /// A key and its acquisition at the node.
@@ -60,6 +65,10 @@ pub(crate) struct Inner {
     /// Clients whose connections were cut, and until when each may rely on its locks.
     cut: Mutex<BTreeMap<SocketAddr, Time>>,
     meter: ApiMeter,
+    /// Calls that wait for an answer of another member.
+    outgoing: Outgoing,
+    /// Where sessions of other sites were found.
+    remembered: Remembered,
 }
 
 /// A request for a key.
@@ -115,16 +124,19 @@ impl Sessions {
     /// Starts serving a node. Background tasks run on the current runtime until the last clone is dropped.
     pub(crate) fn open(front: Front, limits: ApiLimits) -> Self {
         let (over, closing) = mpsc::unbounded_channel();
+        let registry = Registry::of_site(limits, leases::site_number(front.site()));
         let inner = Arc::new(Inner {
             front,
             limits,
-            registry: Mutex::new(Registry::new(limits)),
+            registry: Mutex::new(registry),
             changes: watch::Sender::new(0),
             over,
             alarm: Notify::new(),
             watched: holders::WatchedLocks::default(),
             cut: Mutex::default(),
             meter: ApiMeter::default(),
+            outgoing: Outgoing::default(),
+            remembered: Remembered::default(),
         });
         tokio::spawn(leases::expire_leases(Arc::downgrade(&inner)));
         let revocations = inner.front.node().trust().revocations();
@@ -284,6 +296,10 @@ impl Sessions {
 
     pub(crate) fn site(&self) -> &SiteName {
         self.0.front.site()
+    }
+
+    pub(crate) fn outgoing(&self) -> &Outgoing {
+        &self.0.outgoing
     }
 
     pub(crate) fn meter(&self) -> &ApiMeter {
