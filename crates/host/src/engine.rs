@@ -323,6 +323,11 @@ impl Handle {
         self.shared.renewals.watch()
     }
 
+    /// Returns the node's state, without the node's lock.
+    pub fn state(&self) -> NodeState {
+        *self.shared.state.borrow()
+    }
+
     /// Waits until `wanted` holds of the node's state.
     pub async fn until(&self, wanted: impl FnMut(&NodeState) -> bool) -> NodeState {
         let mut state = self.shared.state.subscribe();

@@ -40,10 +40,10 @@ mod store;
 mod thread;
 mod trust;
 
+pub use calls::CallListener;
 #[cfg(any(test, feature = "count-locks"))]
 pub use engine::locks_taken;
 pub use engine::{Engine, EngineError, Handle, Listener, NodeSetup, NodeState};
-pub use calls::CallListener;
 pub use find::{JoinPlace, JoinPlaceError};
 pub use meter::{Readings, SessionEnd, Via};
 pub use net::{IntroduceError, ListenError, Traffic, ask_diagnosis, learn_of_cluster, listen, tune};

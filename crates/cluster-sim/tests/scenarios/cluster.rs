@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use meshlock_cluster::membership::disk::Disk;
 use meshlock_cluster::names::{LockName, Member, SiteName};
 use meshlock_cluster::node::{
-    Abilities, ClientAnswer, ClientCall, Config, Input, Node, NodeOutput, Packet, Route,
+    Abilities, CallMessage, ClientAnswer, ClientCall, Config, Input, Node, NodeOutput, Packet, Route,
 };
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::table::{Acquire, LockEvent, Request, Session, Wait};

@@ -72,7 +72,9 @@ fn a_second_process_under_the_name_of_a_running_site_disturbs_nobody_and_is_told
     let mut second = Second { node: node.expect("an empty disk is no other cluster's"), notes: Vec::new() };
     let written = out.into_iter().filter_map(|output| match output {
         NodeOutput::Persist { token, .. } => Some(Input::Persisted(token)),
-        NodeOutput::Send { .. } | NodeOutput::Answer(_) | NodeOutput::Note(_) | NodeOutput::Call { .. } => None,
+        NodeOutput::Send { .. } | NodeOutput::Answer(_) | NodeOutput::Note(_) | NodeOutput::Call { .. } => {
+            None
+        }
     });
     let mut sent: Vec<_> = written.flat_map(|input| second.handle(cluster.now(), input)).collect();
     for _ in 0..300 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use meshlock_host::front::Admitted;
 use meshlock_wire::sites::calls::{CallAsk, CallReply, CallSubject, KeyRecord};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tonic::Status;
 
 use super::Etcd;
@@ -59,7 +59,11 @@ impl Etcd {
             Ok(Some(renewed)) => Some(Ok(renewed)),
             Ok(None) => Some(self.keep_alive(caller, id)),
             Err(status) => {
-                tracing::debug!(lease = id, error = status.message(), "a lease of another site is not renewed");
+                tracing::debug!(
+                    lease = id,
+                    error = status.message(),
+                    "a lease of another site is not renewed"
+                );
                 None
             }
         }
@@ -73,7 +77,10 @@ impl Etcd {
         first: bool,
         seen: Option<KeyRecord>,
     ) -> Result<Option<KeyRecord>, Status> {
-        self.check_visible(caller, key)?;
+        // Once it could be seen, its client is told what becomes of it, as by a watch at this site.
+        if first {
+            self.check_visible(caller, key)?;
+        }
         let mut changes = self.sessions.changes();
         loop {
             changes.mark_unchanged();
@@ -103,7 +110,8 @@ impl KeyElsewhere {
         }
         let subject = CallSubject::Key(name.to_vec());
         let Place::At(_) = etcd.sessions.place_of(caller, &subject).await else { return Ok(None) };
-        let mut key = KeyElsewhere { etcd: etcd.clone(), caller: caller.clone(), name: name.to_vec(), seen: None };
+        let mut key =
+            KeyElsewhere { etcd: etcd.clone(), caller: caller.clone(), name: name.to_vec(), seen: None };
         key.next().await?;
         Ok(Some(key))
     }
@@ -121,15 +129,20 @@ impl KeyElsewhere {
         })
     }
 
+    /// Notes that no site has the key. It is not looked for again at once.
+    async fn absent(&mut self) -> Option<KeyValue> {
+        if self.seen.replace(None) == Some(None) {
+            sleep(LOOK_INTERVAL).await;
+        }
+        None
+    }
+
     /// Waits until the key is not what it was, and returns it. A key whose site has none of it does not exist.
     pub(super) async fn next(&mut self) -> Result<Option<KeyValue>, Status> {
         let subject = CallSubject::Key(self.name.clone());
         let site = match self.etcd.sessions.place_of(&self.caller, &subject).await {
             Place::At(site) => site,
-            Place::Here | Place::Nowhere => {
-                self.seen = Some(None);
-                return Ok(None);
-            }
+            Place::Here | Place::Nowhere => return Ok(self.absent().await),
             Place::Unknown(missing) => return Err(ForwardError::Unknown(missing).into()),
         };
         let (first, seen) = (self.seen.is_none(), self.seen.clone().flatten());
@@ -137,7 +150,7 @@ impl KeyElsewhere {
         match self.etcd.sessions.forward(&site, &self.caller, ask).await? {
             CallReply::Key(record) => self.seen = Some(record),
             CallReply::Refused(why) => return Err(Status::unavailable(format!("meshlock: {why}"))),
-            _ => self.seen = Some(None),
+            _ => return Ok(self.absent().await),
         }
         Ok(self.seen())
     }

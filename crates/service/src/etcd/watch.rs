@@ -15,11 +15,11 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
+use super::anywhere::KeyElsewhere;
 use super::errors::{not_a_lock, not_watched};
 use super::kv::{lock_of_key, lock_of_range};
 use super::names::behind;
 use super::view::pick;
-use super::anywhere::KeyElsewhere;
 use super::{Answers, Etcd};
 use crate::caller::caller_of;
 use crate::proto::etcdserverpb::watch_create_request::FilterType;

@@ -70,12 +70,8 @@ impl CallListener for Queue {
 pub(crate) fn serve(sessions: &Sessions, router: Router) -> ServingCalls {
     let (messages, incoming) = mpsc::channel(MAX_QUEUED);
     let bytes = Arc::new(AtomicUsize::new(0));
-    let executor = Executor {
-        sessions: sessions.clone(),
-        router,
-        peers: BTreeMap::new(),
-        running: JoinSet::new(),
-    };
+    let executor =
+        Executor { sessions: sessions.clone(), router, peers: BTreeMap::new(), running: JoinSet::new() };
     let task = tokio::spawn(executor.run(incoming, bytes.clone())).abort_handle();
     sessions.front().serve_calls(Some(Arc::new(Queue { messages, bytes })));
     ServingCalls { sessions: sessions.clone(), task }
@@ -175,7 +171,9 @@ impl Executor {
             CallPart::Answer(body) => self.sessions.on_call_answer(&from, number, &body),
             CallPart::Call(body) => self.on_call(from, number, body),
             CallPart::Ended => {
-                if let Some(peer) = self.peers.get_mut(&from.site).filter(|peer| peer.incarnation == from.incarnation) {
+                if let Some(peer) =
+                    self.peers.get_mut(&from.site).filter(|peer| peer.incarnation == from.incarnation)
+                {
                     peer.calls.remove(&number);
                 }
             }
@@ -195,7 +193,8 @@ impl Executor {
             return self.answer(&from, number, reply.unwrap_or_default());
         }
         if peer.calls.len() >= MAX_CALLS || peer.kept_bytes() >= MAX_ANSWER_BYTES {
-            let why = format!("it executes {} calls of '{}' already; try again later", peer.calls.len(), from.site);
+            let why =
+                format!("it executes {} calls of '{}' already; try again later", peer.calls.len(), from.site);
             return self.reply(&from, number, &CallReply::Refused(why));
         }
         if !peer.is_first(number) {
@@ -242,7 +241,7 @@ impl Executor {
 }
 
 /// Executes a call of another member in the name of its client.
-async fn execute(sessions: &Sessions, router: Router, by: &SiteName, body: &[u8]) -> CallReply {
+pub(crate) async fn execute(sessions: &Sessions, router: Router, by: &SiteName, body: &[u8]) -> CallReply {
     let ForwardedCall { caller, ask } = match ForwardedCall::read(body) {
         Ok(call) => call,
         Err(error) => return CallReply::Refused(error.to_string()),
@@ -253,7 +252,9 @@ async fn execute(sessions: &Sessions, router: Router, by: &SiteName, body: &[u8]
     };
     match ask {
         CallAsk::Find(subject) => CallReply::Found(sessions.has(&caller.principal, &subject)),
-        CallAsk::Execute { subject, .. } if sessions.has(&caller.principal, &subject) == 0 => CallReply::NotHere,
+        CallAsk::Execute { subject, .. } if sessions.has(&caller.principal, &subject) == 0 => {
+            CallReply::NotHere
+        }
         CallAsk::Execute { request, .. } => run(sessions, router, by, caller, request).await,
         CallAsk::Look { key, first, seen } => {
             let front = sessions.front();
@@ -293,7 +294,8 @@ async fn run(
     caller: Caller,
     request: ForwardedRequest,
 ) -> CallReply {
-    let Some(mut request) = messages::incoming(request).filter(|request| is_executed(request.uri().path())) else {
+    let Some(mut request) = messages::incoming(request).filter(|request| is_executed(request.uri().path()))
+    else {
         return CallReply::Refused("this is not a call that is forwarded".to_owned());
     };
     let path = request.uri().path();
@@ -315,7 +317,9 @@ async fn run(
         Err(BodyError::TooLarge) => {
             CallReply::Refused("it was executed, but its answer is too long to be forwarded".to_owned())
         }
-        Err(BodyError::CutOff) => CallReply::Refused("it was executed, but its answer was cut off".to_owned()),
+        Err(BodyError::CutOff) => {
+            CallReply::Refused("it was executed, but its answer was cut off".to_owned())
+        }
     }
 }
 

@@ -111,7 +111,12 @@ pub(super) fn incoming(request: ForwardedRequest) -> Option<Request<Body>> {
 }
 
 /// Returns an answer as it is sent back.
-pub(super) fn answer(status: StatusCode, headers: &HeaderMap, body: &Bytes, trailers: &HeaderMap) -> ForwardedAnswer {
+pub(super) fn answer(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &Bytes,
+    trailers: &HeaderMap,
+) -> ForwardedAnswer {
     let list = |headers: &HeaderMap| {
         let all = headers.iter().filter(|(name, _)| !OF_CONNECTION.contains(&name.as_str()));
         let all = all.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));

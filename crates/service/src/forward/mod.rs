@@ -31,6 +31,8 @@ mod outgoing;
 mod route;
 mod subject;
 
+#[cfg(test)]
+pub(crate) use incoming::execute;
 pub(crate) use incoming::{ForwardedBy, serve};
 pub(crate) use outgoing::{ForwardError, Outgoing};
 pub(crate) use route::route;

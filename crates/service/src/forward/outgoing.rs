@@ -38,15 +38,21 @@ const MAX_CALLS_OF: usize = 1024;
 pub(crate) enum ForwardError {
     #[error(transparent)]
     NotForwarded(#[from] NotForwarded),
-    #[error("'{of}' waits for {max} calls at other sites, the limit of one client here; wait for some of them")]
+    #[error(
+        "'{of}' waits for {max} calls at other sites, the limit of one client here; wait for some of them"
+    )]
     TooManyOf { of: Principal, max: usize },
-    #[error("this site waits for {0} calls at other sites, which is its limit; try again later, or at another site")]
+    #[error(
+        "this site waits for {0} calls at other sites, which is its limit; try again later, or at another site"
+    )]
     TooMany(usize),
     #[error("a call that is forwarded to another site has at most 256 KiB, and this one is longer: {0}")]
     TooLarge(#[from] CallError),
     #[error("nothing is forwarded in the name of '{0}'")]
     Caller(Principal),
-    #[error("the site '{0}', which has the session, does not answer; whether the call was executed is not known")]
+    #[error(
+        "the site '{0}', which has the session, does not answer; whether the call was executed is not known"
+    )]
     Silent(SiteName),
     #[error("the site '{site}', which has the session, refuses the call: {why}")]
     Refused { site: SiteName, why: String },
@@ -57,7 +63,9 @@ pub(crate) enum ForwardError {
 impl From<ForwardError> for Status {
     fn from(error: ForwardError) -> Status {
         let (code, grpc) = match &error {
-            ForwardError::TooManyOf { .. } | ForwardError::TooMany(_) => ("too_many", Code::ResourceExhausted),
+            ForwardError::TooManyOf { .. } | ForwardError::TooMany(_) => {
+                ("too_many", Code::ResourceExhausted)
+            }
             ForwardError::TooLarge(_) => ("too_large", Code::OutOfRange),
             ForwardError::Caller(_) => ("denied", Code::PermissionDenied),
             ForwardError::NotForwarded(_)
@@ -99,7 +107,9 @@ impl Outgoing {
 
     fn begin(&self, to: &Member, by: &Principal) -> Result<(u64, mpsc::Receiver<CallReply>), ForwardError> {
         let mut calls = self.calls();
-        let count = |is_meant: &dyn Fn(&WaitingCall) -> bool| calls.waiting.values().filter(|call| is_meant(call)).count();
+        let count = |is_meant: &dyn Fn(&WaitingCall) -> bool| {
+            calls.waiting.values().filter(|call| is_meant(call)).count()
+        };
         if calls.waiting.len() >= MAX_CALLS || count(&|call| call.to.site == to.site) >= MAX_CALLS_TO {
             return Err(ForwardError::TooMany(calls.waiting.len()));
         }
@@ -227,7 +237,10 @@ impl Sessions {
                 }
                 CallReply::Refused(why) => return Err(ForwardError::Refused { site, why }),
                 CallReply::Running | CallReply::Found(_) | CallReply::Key(_) => {
-                    return Err(ForwardError::Refused { site, why: "its answer is for another call".to_owned() });
+                    return Err(ForwardError::Refused {
+                        site,
+                        why: "its answer is for another call".to_owned(),
+                    });
                 }
             }
         }

@@ -45,7 +45,7 @@ pub(crate) async fn route(State(sessions): State<Sessions>, request: Request, ne
         return next.run(request).await;
     };
     // A site without others forwards nothing.
-    if sessions.front().other_members().is_empty() {
+    if sessions.front().node().state().members <= 1 {
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();
@@ -93,8 +93,9 @@ async fn forward(
     let request = messages::outgoing(parts, body);
     let answer = sessions.dispatch(caller, (&subject, at), &request, call.as_deref()).await?;
     let response = answer.map(|answer| {
-        messages::response(answer)
-            .ok_or_else(|| api_error("unavailable", Code::Unavailable, "meshlock: the other site's answer cannot be read"))
+        messages::response(answer).ok_or_else(|| {
+            api_error("unavailable", Code::Unavailable, "meshlock: the other site's answer cannot be read")
+        })
     });
     response.transpose()
 }

@@ -107,7 +107,9 @@ pub(super) fn is_executed(path: &str) -> bool {
 pub(super) fn is_audited(kind: Forwardable, method: &Method, path: &str) -> bool {
     match kind {
         Forwardable::LeaseTimeToLive | Forwardable::LeaseKeepAlive | Forwardable::Range => false,
-        Forwardable::Session => !path.ends_with("/keep-alive") && !path.ends_with("/KeepAlive") && *method != Method::GET,
+        Forwardable::Session => {
+            !path.ends_with("/keep-alive") && !path.ends_with("/KeepAlive") && *method != Method::GET
+        }
         Forwardable::ConsulSession => !path.starts_with("/v1/session/renew/") && *method != Method::GET,
         Forwardable::ConsulKey | Forwardable::ConsulNode => *method != Method::GET,
         Forwardable::Lock
@@ -164,7 +166,10 @@ fn leader(leader: Option<LeaderKey>) -> Option<CallSubject> {
 }
 
 /// Returns what a request is about, and the site that it names, if it names one.
-pub(super) fn subject(kind: Forwardable, request: &WholeRequest<'_>) -> Option<(CallSubject, Option<SiteName>)> {
+pub(super) fn subject(
+    kind: Forwardable,
+    request: &WholeRequest<'_>,
+) -> Option<(CallSubject, Option<SiteName>)> {
     let key = |key: Vec<u8>| (!key.is_empty()).then_some(CallSubject::Key(key));
     let subject = match kind {
         Forwardable::Lock => lease(request.message::<LockRequest>()?.lease),
@@ -234,20 +239,30 @@ mod tests {
         assert_eq!(of("POST", "/v3/lease/grant", r#"{"TTL":"10"}"#), None, "it has no number yet");
         let lock = LockRequest { name: b"jobs".to_vec(), lease: 77 };
         assert_eq!(of_grpc("/v3lockpb.Lock/Lock", &lock), lease);
-        assert_eq!(of_grpc("/v3lockpb.Lock/Unlock", &UnlockRequest { key: b"jobs/4d".to_vec() }), key("jobs/4d"));
+        assert_eq!(
+            of_grpc("/v3lockpb.Lock/Unlock", &UnlockRequest { key: b"jobs/4d".to_vec() }),
+            key("jobs/4d")
+        );
         assert_eq!(of_grpc("/v3lockpb.Lock/Lock", &LockRequest { lease: 0, ..lock }), None);
     }
 
     #[test]
     fn reads_are_about_a_key_with_a_lease_or_about_who_asks() {
         let whole = "am9icy8xYjJkNzFkZGFjZmRhMjI3";
-        assert_eq!(of("POST", "/v3/kv/range", &format!(r#"{{"key":"{whole}"}}"#)), key("jobs/1b2d71ddacfda227"));
+        assert_eq!(
+            of("POST", "/v3/kv/range", &format!(r#"{{"key":"{whole}"}}"#)),
+            key("jobs/1b2d71ddacfda227")
+        );
         // `jobs/` to `jobs0`.
         let range = r#"{"key":"am9icy8=","range_end":"am9iczA=","max_create_revision":"6"}"#;
         let created = CallSubject::Created { lock: "jobs".parse().unwrap(), revision: 7 };
         assert_eq!(of("POST", "/v3/kv/range", range), Some(created));
         assert_eq!(of("POST", "/v3/kv/range", r#"{"key":"am9icy8=","range_end":"am9iczA="}"#), None);
-        assert_eq!(of("POST", "/v3/kv/range", r#"{"key":"am9icw=="}"#), None, "any site can say who holds it");
+        assert_eq!(
+            of("POST", "/v3/kv/range", r#"{"key":"am9icw=="}"#),
+            None,
+            "any site can say who holds it"
+        );
     }
 
     #[test]
@@ -277,11 +292,14 @@ mod tests {
 
     #[test]
     fn nonsense_is_about_nothing() {
-        for target in ["/v3/lock/lock", "/v3/kv/txn", "/v1/kv/", "/v1/kv/%zz?acquire=x", "/v1/sessions/x", "/"] {
+        for target in
+            ["/v3/lock/lock", "/v3/kv/txn", "/v1/kv/", "/v1/kv/%zz?acquire=x", "/v1/sessions/x", "/"]
+        {
             assert_eq!(of("POST", target, "{"), None, "{target}");
         }
         let compressed = [&[1, 0, 0, 0, 0][..], b""].concat();
-        let request = WholeRequest { method: &Method::POST, path: "", query: "", is_grpc: true, body: &compressed };
+        let request =
+            WholeRequest { method: &Method::POST, path: "", query: "", is_grpc: true, body: &compressed };
         assert_eq!(subject(Forwardable::Lock, &request), None);
         assert!(!is_executed("/meshlock.v1.Locks/SetRules") && !is_executed("/v1/session/create"));
         assert!(is_executed(KEEP_ALIVE) && !is_executed(""));

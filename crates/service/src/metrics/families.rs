@@ -67,7 +67,8 @@ impl Snapshot {
             let (meter, (leases, keys)) = (sessions.meter(), sessions.registry().counts());
             let waiting = sessions.outgoing().waiting();
             ends.extend(SessionEnd::ALL.map(|why| (end("api", why.label()), meter.session_ends(why))));
-            let forwarded = [&meter.forwarded[0], &meter.forwarded[1]].map(|count| count.load(Ordering::Relaxed));
+            let forwarded =
+                [&meter.forwarded[0], &meter.forwarded[1]].map(|count| count.load(Ordering::Relaxed));
             let executed = meter.executed.load(Ordering::Relaxed);
             ApiSnapshot { sessions: leases, keys, calls: meter.calls.counts(), forwarded, executed, waiting }
         });

@@ -139,8 +139,7 @@ async fn serve(sessions: Sessions, listener: TcpListener, stop: Arc<Stop>) {
     let (told, front) = (sessions.clone(), sessions.front().clone());
     let router = router(&sessions);
     let forwarded = forward::serve(&sessions, router.clone());
-    let connections =
-        ConnectionServer::new(router, limits, front, Arc::new(move |who| told.on_cut(who)));
+    let connections = ConnectionServer::new(router, limits, front, Arc::new(move |who| told.on_cut(who)));
     let listener = tokio::net::TcpListener::from_std(listener).expect("within a runtime");
     tokio::select! {
         () = connections.accept_connections(listener) => {}

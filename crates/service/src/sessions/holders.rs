@@ -142,11 +142,8 @@ impl Sessions {
             return Err(WatchError::TooManyOf { of: of.clone(), max });
         }
         let (seen, receiver) = watch::channel(None);
-        let rounds = Arc::new(Rounds {
-            begun: AtomicU64::new(0),
-            done: watch::Sender::new(0),
-            hurry: Notify::new(),
-        });
+        let rounds =
+            Arc::new(Rounds { begun: AtomicU64::new(0), done: watch::Sender::new(0), hurry: Notify::new() });
         watched.insert(lock.clone(), WatchedLock { seen, rounds: rounds.clone(), by: of.clone() });
         drop(watched);
         tokio::spawn(poll_holders(self.clone(), reader, rounds.clone()));

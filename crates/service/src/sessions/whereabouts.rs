@@ -86,7 +86,13 @@ fn best(subject: &CallSubject) -> u8 {
     match subject {
         CallSubject::Lease(_) | CallSubject::Site => 1,
         // The name of a key without a lease is the lock's: another site may have one, too.
-        CallSubject::Key(key) => if leases_of_key(key).is_empty() { 3 } else { 1 },
+        CallSubject::Key(key) => {
+            if leases_of_key(key).is_empty() {
+                3
+            } else {
+                1
+            }
+        }
         CallSubject::Created { .. } | CallSubject::Lock(_) => 2,
     }
 }

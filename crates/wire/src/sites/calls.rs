@@ -36,7 +36,7 @@ pub struct ForwardedCaller {
 
 /// How a client is known. Users of a machine are not: they are known only there, and call over its socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum CallerName {
+pub enum CallerName {
     Local,
     Anyone,
     Named(String),

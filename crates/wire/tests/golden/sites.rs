@@ -341,6 +341,9 @@ fn contents() -> Vec<Named> {
         ("", Content::Access(access())),
         ("", Content::AccessKnown { version: 300, asks: false }),
         ("", Content::SetAccess { base: 299, document: access().document }),
+        ("", Content::Call { to, number: 300, body: vec![7] }),
+        ("", Content::CallAnswer { to, number: 300, body: vec![7] }),
+        ("", Content::CallEnded { to, number: 300 }),
         (" of an access document", raft_of_an_access_document()),
     ];
     let contents = contents.map(|(more, content)| (format!("{}{more}", label("Content", &content)), content));
@@ -378,7 +381,8 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
             .iter()
             .filter(|(_, content)| version >= 3 || !content.is_about_permits() && !content.is_beat())
             .filter(|(_, content)| version >= 4 || !content.is_about_voters())
-            .filter(|(_, content)| version >= 5 || !content.is_absence() && !content.is_about_access());
+            .filter(|(_, content)| version >= 5 || !content.is_absence() && !content.is_about_access())
+            .filter(|(_, content)| version >= 6 || !content.is_about_calls());
         samples.extend(known.map(|(name, content)| {
             let bytes = encode_packet(&packet(content.clone()), version);
             let decode = move |bytes: &[u8]| decode_packet(bytes, version);
@@ -416,6 +420,7 @@ fn around() -> Vec<Sample> {
     let sites = vec![(site("a"), Some("a:7400".parse().expect("an address"))), (site("b"), None)];
     let introduction = Introduction { cluster: "prod".parse().expect("a name"), sites };
     vec![
+        greeting("greeting of versions 1 to 6", 6),
         greeting("greeting of versions 1 to 5", 5),
         greeting("greeting of versions 1 to 4", 4),
         greeting("greeting of versions 1 to 3", 3),
