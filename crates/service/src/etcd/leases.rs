@@ -44,10 +44,6 @@ impl Etcd {
         let renewed = LeaseId::new(id).map(|lease| (lease, self.sessions.renew(caller, lease)));
         let ttl = match renewed {
             Some((_, Some(lasts))) => seconds(lasts.span()),
-            // Another site may keep the lease, so this one cannot say that it is over.
-            Some((lease, None)) if self.sessions.granted_by(lease).is_some() => {
-                return Err(self.no_lease(lease));
-            }
             Some((_, None)) | None => 0,
         };
         Ok(LeaseKeepAliveResponse { header: self.plain_header(), id, ttl })
@@ -91,7 +87,7 @@ impl Lease for Etcd {
         let id = request.into_inner().id;
         let lease = LeaseId::new(id);
         if !lease.is_some_and(|lease| self.sessions.revoke(&caller, lease)) {
-            return Err(lease.map_or_else(super::errors::lease_not_found, |lease| self.no_lease(lease)));
+            return Err(super::errors::lease_not_found());
         }
         Ok(Response::new(LeaseRevokeResponse { header: self.plain_header() }))
     }
@@ -129,19 +125,13 @@ impl Lease for Etcd {
         let lease = LeaseId::new(id);
         let mut answer = LeaseTimeToLiveResponse { id, ttl: -1, ..LeaseTimeToLiveResponse::default() };
         let now = now();
-        let known = lease.is_some_and(|lease| {
-            self.sessions.registry().lease(lease, &caller.principal, now).is_some_and(|found| {
-                (answer.ttl, answer.granted_ttl) = (seconds(found.left(now)), seconds(found.lasts.span()));
-                if keys {
-                    answer.keys = found.keys.iter().cloned().collect();
-                }
-                true
-            })
-        });
-        if let Some(lease) = lease.filter(|_| !known)
-            && self.sessions.granted_by(lease).is_some()
+        if let Some(lease) = lease
+            && let Some(found) = self.sessions.registry().lease(lease, &caller.principal, now)
         {
-            return Err(self.no_lease(lease));
+            (answer.ttl, answer.granted_ttl) = (seconds(found.left(now)), seconds(found.lasts.span()));
+            if keys {
+                answer.keys = found.keys.iter().cloned().collect();
+            }
         }
         answer.header = self.plain_header();
         Ok(Response::new(answer))
