@@ -105,6 +105,8 @@ impl World {
             NodeOutput::Persist { token, writes } => self.persist(machine, token, writes),
             NodeOutput::Answer(answer) => return self.answer(machine, answer),
             NodeOutput::Note(note) => return self.note(machine, note),
+            // Nobody forwards calls here: the node only passes them on.
+            NodeOutput::Call { .. } => {}
         }
         Ok(())
     }

@@ -223,8 +223,10 @@ const BREAKS: [(Mutant, &str, u64); 41] = [
 
 /// Mutants with tests of their own, because it takes a certain seed, a certain schedule, certain reports or a site that lies to show
 /// them: above, in `directed.rs`, at the property `needless`, in `tests/scenarios/backlog.rs`, and among the unit tests of the leader, its autopilot, the voters,
-/// the links and the detours.
+/// the links, the detours and the forwarded calls.
 const CAUGHT_ELSEWHERE: &[Mutant] = &[
+    Mutant::StrangersCallsTaken,
+    Mutant::PredecessorsCallsTaken,
     Mutant::RoomAskedForAtOnce,
     Mutant::UnreachableByAge,
     Mutant::NobodyHeldBack,

@@ -11,7 +11,8 @@ use super::world::World;
 use meshlock_cluster::links::Frame;
 use meshlock_cluster::node::{Abilities, Content, Input, LinkPayload, Packet, Route};
 use meshlock_wire::sites::{
-    AGREES_ON_ACCESS, CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, KNOWS_FENCE_FLOORS, VERSIONS,
+    AGREES_ON_ACCESS, CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, FORWARDS_CALLS, KNOWS_FENCE_FLOORS,
+    VERSIONS,
 };
 
 impl World {
@@ -143,6 +144,7 @@ impl World {
                 counts_voters: version >= COUNTS_VOTERS,
                 knows_floors: version >= KNOWS_FENCE_FLOORS,
                 agrees_on_access: version >= AGREES_ON_ACCESS,
+                forwards_calls: version >= FORWARDS_CALLS,
             };
             self.drive(at, Input::Connected { site: self.names[other].clone(), abilities })?;
         }

@@ -100,6 +100,10 @@ mutants! {
     GrantedByEarlierRound,
     /// A site that asks to join is told that it is too old without confirming that this site still leads.
     TooOldUnconfirmed,
+    /// Calls are taken from sites that are no members.
+    StrangersCallsTaken,
+    /// A site takes calls that were meant for an earlier incarnation of it.
+    PredecessorsCallsTaken,
     /// A site that has lost its disk takes the incarnation after the last one that a former leader knows.
     FormerLeaderBelieved,
     /// A site begins the incarnation after the last one on its disk, which may be an old copy.

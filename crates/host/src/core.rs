@@ -151,6 +151,7 @@ impl Core {
                 log::tells(&self.node.me().site, &answer);
                 self.answer(&answer);
             }
+            NodeOutput::Call { from, message } => shared.calls.deliver(from, message),
             NodeOutput::Note(note) => Core::note(&note, shared),
         }
     }

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, watch};
 use super::agreed_access;
 use super::alarm::AsyncAlarm;
 use super::busy_poll::BusyPoll;
+use super::calls::CallDelivery;
 use super::core::{Core, Touched, flush};
 use super::diagnosis::About;
 use super::disk::{self, Sink};
@@ -37,8 +38,8 @@ use meshlock_cluster::table::{Request, Session};
 use meshlock_cluster::time::Time;
 use meshlock_system::{now, stamp};
 use meshlock_wire::sites::{
-    AGREES_ON_ACCESS, CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, Introduction, KNOWS_FENCE_FLOORS,
-    SiteQuestion, Versions,
+    AGREES_ON_ACCESS, CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, FORWARDS_CALLS, Introduction,
+    KNOWS_FENCE_FLOORS, SiteQuestion, Versions,
 };
 
 /// Everything that a node needs to run.
@@ -149,6 +150,7 @@ pub(super) struct SharedNode {
     pub(super) net: Arc<Net>,
     pub(super) published: Published,
     pub(super) renewals: Renewals,
+    pub(super) calls: CallDelivery,
     busy_poll: BusyPoll,
     /// Wakes the clock's task when its next alarm has moved to an earlier time.
     alarm: Notify,
@@ -213,6 +215,7 @@ impl Engine {
             net,
             published,
             renewals,
+            calls: CallDelivery::default(),
             busy_poll,
             alarm: alarmed,
             about,
@@ -329,6 +332,11 @@ impl Handle {
     /// Returns a channel with that time, which changes after every renewal.
     pub(crate) fn renewals(&self) -> watch::Receiver<Time> {
         self.shared.renewals.watch()
+    }
+
+    /// Returns the node's state, without the node's lock.
+    pub fn state(&self) -> NodeState {
+        *self.shared.state.borrow()
     }
 
     /// Waits until `wanted` holds of the node's state.
@@ -463,6 +471,7 @@ impl PacketHandler for SharedNode {
             counts_voters: version >= COUNTS_VOTERS,
             knows_floors: version >= KNOWS_FENCE_FLOORS,
             agrees_on_access: version >= AGREES_ON_ACCESS,
+            forwards_calls: version >= FORWARDS_CALLS,
         };
         self.step(|_| Input::Connected { site: site.clone(), abilities });
     }

@@ -65,7 +65,9 @@ impl Core {
             | ClientCall::SessionCut { .. }
             | ClientCall::Introduce { .. }
             | ClientCall::Freeze
-            | ClientCall::TakeAllAway => return,
+            | ClientCall::TakeAllAway
+            | ClientCall::ServeCalls(_)
+            | ClientCall::SendCall { .. } => return,
         };
         self.answer(&answer);
     }

@@ -18,6 +18,7 @@
 mod agreed_access;
 mod alarm;
 mod busy_poll;
+mod calls;
 mod channel;
 mod core;
 mod diagnosis;
@@ -39,6 +40,7 @@ mod store;
 mod thread;
 mod trust;
 
+pub use calls::CallListener;
 #[cfg(any(test, feature = "count-locks"))]
 pub use engine::locks_taken;
 pub use engine::{Engine, EngineError, Handle, Listener, NodeSetup, NodeState};

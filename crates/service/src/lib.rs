@@ -8,6 +8,7 @@
 //! - `sessions`: connects the APIs to the node and expires leases. `sessions::registry` is its pure part: leases (sessions), keys
 //!   (one client's request for one lock, waiting or granted) and limits.
 //! - `own`, `etcd`, `consul`: the APIs.
+//! - `forward`: calls that come to another site than the one that has the session.
 //! - `correlation`, `metrics`: ids of requests in logs, and `/metrics`.
 //! - `server`: the port, TLS, authentication and the right that each call requires. It attaches the caller to every call.
 
@@ -21,6 +22,7 @@ mod consul;
 mod correlation;
 mod escape;
 mod etcd;
+mod forward;
 mod metrics;
 mod own;
 mod proto;

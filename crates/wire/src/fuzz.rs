@@ -9,8 +9,9 @@ use serde::de::DeserializeOwned;
 
 use crate::clients::{self, ToClient, ToNode};
 use crate::disk::fuzz as store;
+use crate::sites::calls;
 use crate::sites::fuzz as net;
-use crate::sites::{access_packets, lock_packet, permit_packets, voter_packets};
+use crate::sites::{access_packets, call_packets, lock_packet, permit_packets, voter_packets};
 use meshlock_cluster::access::AgreedAccess;
 use meshlock_cluster::address::Address;
 use meshlock_cluster::cause::Cause;
@@ -40,6 +41,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "diagnosis", run: net::diagnosis, models: net::diagnoses },
     Target { name: "srv", run: crate::dns::fuzz, models: crate::dns::models },
     Target { name: "packets", run: net::packets, models: packet_models },
+    Target { name: "calls", run: calls::fuzz, models: calls::models },
     Target { name: "client", run: client, models: client_models },
     Target { name: "disk", run: disk, models: disk_models },
     Target { name: "names", run: names, models: name_models },
@@ -96,6 +98,7 @@ fn packet_models() -> Vec<Vec<u8>> {
         .chain(permit_packets())
         .chain(voter_packets())
         .chain(access_packets())
+        .chain(call_packets())
         .map(|packet| net::frames(&[packet]))
         .collect()
 }

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use meshlock_cluster::membership::disk::Disk;
-use meshlock_cluster::names::{LockName, SiteName};
+use meshlock_cluster::names::{LockName, Member, SiteName};
 use meshlock_cluster::node::{
-    Abilities, ClientAnswer, ClientCall, Config, Input, Node, NodeOutput, Packet, Route,
+    Abilities, CallMessage, ClientAnswer, ClientCall, Config, Input, Node, NodeOutput, Packet, Route,
 };
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::table::{Acquire, LockEvent, Request, Session, Wait};
@@ -23,6 +23,8 @@ pub(crate) struct Cluster {
     clause: Clause,
     /// Answers to clients since the last call of [`Cluster::is_granted`].
     pub(crate) told: Vec<ClientAnswer>,
+    /// Messages about forwarded calls: at which site, from whom.
+    pub(crate) calls: Vec<(usize, Member, CallMessage)>,
     /// Packets with the times at which they arrive, the sender and the receiver.
     wire: VecDeque<(Time, usize, SiteName, Packet)>,
     /// How long every packet takes.
@@ -115,6 +117,7 @@ impl Cluster {
             disks: vec![Disk::default(); sites],
             clause: clause.clone(),
             told,
+            calls: Vec::new(),
             wire,
             delay: Span::ZERO,
             now: Time::ZERO,
@@ -244,6 +247,7 @@ impl Cluster {
                     self.told.push(answer);
                 }
                 NodeOutput::Note(_) => {}
+                NodeOutput::Call { from, message } => self.calls.push((at, from, message)),
             }
         }
         if let Some(token) = written {

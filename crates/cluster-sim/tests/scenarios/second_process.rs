@@ -30,6 +30,7 @@ impl Second {
                     NodeOutput::Send { to, packet } => sent.push((to, packet)),
                     NodeOutput::Persist { token, .. } => inputs.push(Input::Persisted(token)),
                     NodeOutput::Note(note) => self.notes.push(note),
+                    NodeOutput::Call { .. } => panic!("nobody forwards calls"),
                     NodeOutput::Answer(answer) => panic!("it has no clients: {answer:?}"),
                 }
             }
@@ -71,7 +72,9 @@ fn a_second_process_under_the_name_of_a_running_site_disturbs_nobody_and_is_told
     let mut second = Second { node: node.expect("an empty disk is no other cluster's"), notes: Vec::new() };
     let written = out.into_iter().filter_map(|output| match output {
         NodeOutput::Persist { token, .. } => Some(Input::Persisted(token)),
-        NodeOutput::Send { .. } | NodeOutput::Answer(_) | NodeOutput::Note(_) => None,
+        NodeOutput::Send { .. } | NodeOutput::Answer(_) | NodeOutput::Note(_) | NodeOutput::Call { .. } => {
+            None
+        }
     });
     let mut sent: Vec<_> = written.flat_map(|input| second.handle(cluster.now(), input)).collect();
     for _ in 0..300 {

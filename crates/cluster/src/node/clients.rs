@@ -3,13 +3,14 @@
 use meshlock_protocol::Epoch;
 
 use super::autopilot::VoterRefusal;
+use super::calls::CallMessage;
 use super::packet::Content;
 use super::questions::{Overview, PeerQuestion};
 use super::{Node, NodeOutput, RulesWanted};
 use crate::access::AccessDocument;
 use crate::claim::Proof;
 use crate::mutant::{self, Mutant};
-use crate::names::{ClientLabel, LockName, SiteName};
+use crate::names::{ClientLabel, LockName, Member, SiteName};
 use crate::report::{Age, CutOff, LockQueue, SiteLocks, TraceLine, VoterRequest};
 use crate::rules::{Rules, RulesText};
 use crate::table::{
@@ -81,6 +82,11 @@ pub enum ClientCall {
     /// it. All clients are told ([`ClientAnswer::Leaving`]). The lease is still renewed, so that they have time to claim what they hold
     /// elsewhere, until the site [leaves](ClientCall::Leave).
     Freeze,
+    /// From now on this host executes calls that other members forward, or does not.
+    ServeCalls(bool),
+    /// Send another member a message about a forwarded call. Nothing happens if that is not possible
+    /// ([`Node::forwards_to`]).
+    SendCall { to: Member, message: CallMessage },
 }
 
 /// An answer to a client.
@@ -240,6 +246,8 @@ impl Node {
             ClientCall::Prove { request } => self.on_prove(request, out),
             ClientCall::Claim(claim) => self.on_claim(&claim, out),
             ClientCall::Freeze => self.freeze(out),
+            ClientCall::ServeCalls(serves) => self.serves_calls = serves,
+            ClientCall::SendCall { to, message } => self.send_call(to, message, out),
         }
     }
 

@@ -77,7 +77,10 @@ impl Node {
             | Content::Absent(_)
             | Content::Access(_)
             | Content::AccessRefused { .. }
-            | Content::Beat { .. } => unreachable!("only requests to the leader come here"),
+            | Content::Beat { .. }
+            | Content::Call { .. }
+            | Content::CallAnswer { .. }
+            | Content::CallEnded { .. } => unreachable!("only requests to the leader come here"),
         }
     }
 

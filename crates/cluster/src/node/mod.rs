@@ -16,6 +16,7 @@
 mod agreed_access;
 mod attendance;
 mod autopilot;
+mod calls;
 mod change;
 mod claims;
 mod clients;
@@ -69,6 +70,7 @@ pub use agreed_access::{AccessRefusal, ChangeRefusal};
 pub use attendance::Absence;
 use attendance::Attendance;
 pub use autopilot::{Claim, VoterRefusal};
+pub use calls::{CallMessage, CallPart, MAX_CALL_BYTES};
 use change::ViewChange;
 pub use clients::{ClientAnswer, ClientCall};
 pub use config::{Checked, Config, ConfigError, NodeLimits, Voting};
@@ -166,6 +168,8 @@ pub struct Node {
     noted_rival: Option<Incarnation>,
     /// Members that have said that they leave.
     leavers: BTreeSet<Member>,
+    /// Whether the host executes calls that other members forward.
+    serves_calls: bool,
     /// Since when this site has had no lease, if it had one before.
     lease_lost_at: Option<Time>,
     has_lost_quorum: bool,

@@ -210,6 +210,26 @@ pub enum Content {
         base: u64,
         document: AccessDocument,
     },
+    /// A call of the sender's client, which the receiver is to execute (`calls.rs`). Versions 1 to 5 do not have it, nor what follows.
+    Call {
+        /// The incarnation of the receiver that it is meant for.
+        to: Incarnation,
+        number: u64,
+        body: Vec<u8>,
+    },
+    /// The answer to a [`Call`](Self::Call) of this incarnation.
+    CallAnswer {
+        /// The incarnation that has forwarded the call.
+        to: Incarnation,
+        number: u64,
+        body: Vec<u8>,
+    },
+    /// From the site that has forwarded a call: it wants no answer any more.
+    CallEnded {
+        /// The incarnation of the receiver that it is meant for.
+        to: Incarnation,
+        number: u64,
+    },
 }
 
 numbered! { Content {
@@ -241,6 +261,9 @@ numbered! { Content {
     27 => Access(value),
     28 => AccessKnown { version, asks },
     29 => SetAccess { base, document },
+    30 => Call { to, number, body },
+    31 => CallAnswer { to, number, body },
+    32 => CallEnded { to, number },
 } }
 
 /// A message on a link. Its [`Frame`] says which view it belongs to.
@@ -341,6 +364,11 @@ impl Content {
         ) || self.raft_message().is_some_and(RaftMessage::is_about_access)
     }
 
+    /// Returns whether the packet is about a forwarded call.
+    pub fn is_about_calls(&self) -> bool {
+        matches!(self, Content::Call { .. } | Content::CallAnswer { .. } | Content::CallEnded { .. })
+    }
+
     /// Returns the name of its kind, for counting.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -377,6 +405,9 @@ impl Content {
             Content::Access(_) => "access",
             Content::AccessKnown { .. } => "access known",
             Content::SetAccess { .. } => "set access",
+            Content::Call { .. } => "call",
+            Content::CallAnswer { .. } => "call answer",
+            Content::CallEnded { .. } => "call ended",
         }
     }
 }

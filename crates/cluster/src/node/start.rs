@@ -91,6 +91,7 @@ impl Node {
             detours: Detours::default(),
             noted_rival: None,
             leavers: BTreeSet::new(),
+            serves_calls: false,
             lease_lost_at: None,
             has_lost_quorum: false,
             told_stale: None,

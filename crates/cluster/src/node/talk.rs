@@ -174,6 +174,9 @@ impl Node {
             Content::VotersChanged { request, refused } => {
                 self.on_voters_answered(&from.site, &request, refused, out);
             }
+            Content::Call { .. } | Content::CallAnswer { .. } | Content::CallEnded { .. } => {
+                self.on_call_content(from, content, out);
+            }
             Content::Absent(absence) => self.on_absence(&from.site, absence, out),
             Content::Pong => {
                 self.on_answered(&from.site);
@@ -282,6 +285,7 @@ impl Node {
         (known.changes_voters || !content.is_about_voters())
             && (known.counts_voters || !content.is_absence())
             && (known.agrees_on_access || !content.is_about_access())
+            && (known.forwards_calls || !content.is_about_calls())
     }
 
     /// Returns whether the program of another site knows the access document, as far as this site can tell.

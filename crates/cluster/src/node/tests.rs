@@ -1,5 +1,6 @@
 //! A single node: what it does before it may send, what it refuses, how it leaves; and random bytes from other sites.
 
+mod calls;
 mod detours;
 mod leaving;
 mod questions;
@@ -27,6 +28,7 @@ pub(super) struct Lone {
     pub(super) sent: Vec<(SiteName, Content)>,
     answers: Vec<ClientAnswer>,
     pub(super) notes: Vec<Note>,
+    calls: Vec<(Member, CallMessage)>,
 }
 
 impl Lone {
@@ -40,7 +42,8 @@ impl Lone {
         let mut out = Vec::new();
         let node = Node::start(config, disk.clone(), Time::ZERO, &mut out).unwrap();
         let (unwritten, sent, answers, notes) = (VecDeque::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut lone = Lone { node, disk, unwritten, now: Time::ZERO, sent, answers, notes };
+        let calls = Vec::new();
+        let mut lone = Lone { node, disk, unwritten, now: Time::ZERO, sent, answers, notes, calls };
         lone.take(out);
         lone
     }
@@ -52,6 +55,7 @@ impl Lone {
                 NodeOutput::Persist { token, writes } => self.unwritten.push_back((token, writes)),
                 NodeOutput::Answer(answer) => self.answers.push(answer),
                 NodeOutput::Note(note) => self.notes.push(note),
+                NodeOutput::Call { from, message } => self.calls.push((from, message)),
             }
         }
     }

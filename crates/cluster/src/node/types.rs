@@ -1,10 +1,11 @@
 //! The inputs and outputs of a node.
 
+use super::calls::CallMessage;
 use super::clients::{ClientAnswer, ClientCall};
 use super::note::Note;
 use super::packet::Packet;
 use crate::membership::disk::DiskWrite;
-use crate::names::SiteName;
+use crate::names::{Member, SiteName};
 
 /// Identifies a batch of writes until the disk has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +25,8 @@ pub struct Abilities {
     pub knows_floors: bool,
     /// The access document.
     pub agrees_on_access: bool,
+    /// Calls of clients that members forward to each other.
+    pub forwards_calls: bool,
 }
 
 impl Abilities {
@@ -34,6 +37,7 @@ impl Abilities {
         counts_voters: true,
         knows_floors: true,
         agrees_on_access: true,
+        forwards_calls: true,
     };
 }
 
@@ -63,6 +67,8 @@ pub enum NodeOutput {
     Persist { token: WriteToken, writes: Vec<DiskWrite> },
     /// Answer a client.
     Answer(ClientAnswer),
+    /// Hand this message about a forwarded call to whoever executes or awaits calls.
+    Call { from: Member, message: CallMessage },
     /// Log this; nothing depends on it.
     Note(Note),
 }

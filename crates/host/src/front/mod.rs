@@ -10,6 +10,7 @@
 //! [`Front::admit`] and, for a connection, `Front::greet` create one for a caller that came over a network.
 
 mod acquire;
+mod calls;
 mod permits;
 mod questions;
 mod readiness;
@@ -37,6 +38,7 @@ pub use acquire::{
     AcquireEvent, AcquireParams, AcquireState, Acquisition, ClaimNews, Ended, LockGrant, NotGranted,
     Observer, Owner,
 };
+pub use calls::{ForwardPath, NotForwarded};
 pub use permits::PermitsError;
 pub use questions::{BrokenLock, NotAnswered, NotWatched, QueueReader, VotersNotChanged};
 pub(crate) use shown::show_line;

@@ -129,6 +129,11 @@ impl RequestId {
         RequestId(fastrand::u64(..))
     }
 
+    /// Returns the identifier of a request that another site has forwarded, so that both name it alike.
+    pub fn of(number: u64) -> Self {
+        RequestId(number)
+    }
+
     /// Returns the identifier as a number, which also serves as the cause of an acquisition.
     pub fn number(self) -> u64 {
         self.0

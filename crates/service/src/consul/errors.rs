@@ -94,28 +94,15 @@ impl Consul {
         reader.map_err(|error| ConsulError::denied(&error))
     }
 
-    /// Builds the error for a session that does not exist, or that another site keeps.
-    pub(super) fn no_session(&self, lease: LeaseId) -> ConsulError {
-        let name = ids::session(lease);
-        let message = self.other_site_message(lease).unwrap_or_else(|| no_such(&name));
-        ConsulError::new(StatusCode::INTERNAL_SERVER_ERROR, message)
-    }
-
-    /// Returns the error message for a session that another site keeps.
-    pub(super) fn other_site_message(&self, lease: LeaseId) -> Option<String> {
-        let site = self.sessions.granted_by(lease)?;
-        Some(format!(
-            "invalid session \"{}\": it was created at the site '{site}', and this is '{}'; use the address of '{site}' for it, \
-             because each site keeps the sessions that it created",
-            ids::session(lease),
-            self.sessions.site()
-        ))
+    /// Builds the error for a session that does not exist.
+    pub(super) fn no_session(lease: LeaseId) -> ConsulError {
+        ConsulError::new(StatusCode::INTERNAL_SERVER_ERROR, no_such(&ids::session(lease)))
     }
 
     /// Builds the error for a lock that was not acquired, where the answer is not simply `false`.
     pub(super) fn not_held(&self, error: &AcquireError) -> ConsulError {
         let status = match error {
-            AcquireError::Registry(RegistryError::NoLease(lease)) => return self.no_session(*lease),
+            AcquireError::Registry(RegistryError::NoLease(lease)) => return Consul::no_session(*lease),
             AcquireError::Denied(error) => return ConsulError::denied(error),
             AcquireError::Registry(error) if error.is_a_limit() => StatusCode::TOO_MANY_REQUESTS,
             AcquireError::Registry(_)

@@ -107,7 +107,7 @@ impl Consul {
         }
         match held {
             // The session may have ended meanwhile.
-            Ok(_) if !self.is_alive(caller, lease) => Err(self.no_session(lease)),
+            Ok(_) if !self.is_alive(caller, lease) => Err(Consul::no_session(lease)),
             Ok(_) => {
                 self.touch();
                 Ok(true)
@@ -165,8 +165,7 @@ impl Consul {
     fn give_back(&self, caller: &Admitted, path: &KeyPath, session: &str) -> Result<bool, ConsulError> {
         let lease = Consul::lease(session)?;
         if !self.is_alive(caller, lease) {
-            // Another site may keep the session; this one does not know what it holds.
-            return self.other_site_message(lease).map_or(Ok(false), |_| Err(self.no_session(lease)));
+            return Ok(false);
         }
         Ok(match path {
             KeyPath::Lock(lock) | KeyPath::Document(lock) => self.let_go(caller, lock, lease),
@@ -228,7 +227,7 @@ impl Consul {
             }
             DocumentChange::Remove(session) => match ids::lease(&session) {
                 Some(lease) if self.is_alive(caller, lease) => Ok(self.let_go(caller, lock, lease)),
-                Some(lease) => Err(self.no_session(lease)),
+                Some(lease) => Err(Consul::no_session(lease)),
                 None => Err(ConsulError::new(
                     StatusCode::CONFLICT,
                     format!(

@@ -12,6 +12,7 @@
 //! Meshlock does not do is refused with a sentence that says so. `docs/consul.md` lists every difference.
 
 mod agent;
+mod anywhere;
 mod blocking;
 mod calls;
 mod document;
@@ -36,6 +37,7 @@ use tokio::sync::watch;
 
 use crate::sessions::Sessions;
 pub(crate) use agent::{is_unsupported, unsupported};
+pub(crate) use anywhere::{lease_of, percent_decoded, subject_of_key};
 use indexes::Indexes;
 use records::Records;
 

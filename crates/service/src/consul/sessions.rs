@@ -93,8 +93,6 @@ impl Consul {
         if self.is_alive(caller, lease) {
             self.sessions.retire(caller, lease);
             self.touch();
-        } else if self.other_site_message(lease).is_some() {
-            return Err(self.no_session(lease));
         }
         Ok(axum::Json(true).into_response())
     }
@@ -113,12 +111,7 @@ impl Consul {
                 return Ok(axum::Json([renewed]).into_response());
             }
         }
-        // Another site may keep the session, so this one cannot say that it is over.
-        Err(if self.other_site_message(lease).is_some() {
-            self.no_session(lease)
-        } else {
-            not_found(session)
-        })
+        Err(not_found(session))
     }
 
     pub(super) async fn info(
@@ -132,11 +125,6 @@ impl Consul {
             Err(_) if ids::is_uuid(session) => None,
             Err(fault) => return Err(fault),
         };
-        if let Some(lease) = lease.filter(|&lease| !self.is_alive(caller, lease))
-            && self.other_site_message(lease).is_some()
-        {
-            return Err(self.no_session(lease));
-        }
         let found = || lease.and_then(|lease| self.session(caller, lease));
         let look = || self.listed(&format!("info {session}"), found().as_slice());
         Ok(self.read_here(caller, waits, look).await.into_response())
@@ -211,7 +199,7 @@ impl Consul {
     /// Returns the lease of the caller's session, if it is not over.
     pub(super) fn live_lease(&self, caller: &Admitted, session: &str) -> Result<LeaseId, ConsulError> {
         let lease = Consul::lease(session)?;
-        if self.is_alive(caller, lease) { Ok(lease) } else { Err(self.no_session(lease)) }
+        if self.is_alive(caller, lease) { Ok(lease) } else { Err(Consul::no_session(lease)) }
     }
 
     /// Returns whether it is a session of the caller that is not over.

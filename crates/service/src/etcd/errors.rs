@@ -5,7 +5,7 @@ use tonic::Status;
 
 use super::Etcd;
 use crate::escape::ValueTooLong;
-use crate::sessions::registry::{LeaseId, RegistryError};
+use crate::sessions::registry::RegistryError;
 use crate::sessions::{AcquireError, NotAnswered, WatchError};
 
 const LEASE_NOT_FOUND: &str = "etcdserver: requested lease not found";
@@ -69,25 +69,14 @@ pub(super) fn without_code(status: Status) -> Status {
 }
 
 impl Etcd {
-    /// Builds the error for a lease that does not exist, or that another site keeps.
-    pub(super) fn no_lease(&self, id: LeaseId) -> Status {
-        match self.sessions.granted_by(id) {
-            None => lease_not_found(),
-            Some(site) => Status::failed_precondition(format!(
-                "meshlock: the lease {id} was granted by the site '{site}', and this is '{}'; \
-                 use the endpoint of '{site}' for it: each site keeps the leases that it granted",
-                self.sessions.site()
-            )),
-        }
-    }
-
     pub(super) fn not_held(&self, error: AcquireError) -> Status {
         match error {
-            AcquireError::Registry(RegistryError::NoLease(id)) => self.no_lease(id),
+            AcquireError::Registry(RegistryError::NoLease(_)) | AcquireError::SessionOver => {
+                lease_not_found()
+            }
             AcquireError::Registry(RegistryError::LeaseExists(_)) => {
                 Status::failed_precondition("etcdserver: lease already exists")
             }
-            AcquireError::SessionOver => lease_not_found(),
             AcquireError::Denied(error) => denied(&error),
             AcquireError::Registry(error) if error.is_a_limit() => {
                 Status::resource_exhausted(format!("meshlock: {error}"))

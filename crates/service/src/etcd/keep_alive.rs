@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::time::Duration;
 
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::stream::{self, FuturesUnordered};
+use futures_util::{Stream, StreamExt};
 use meshlock_cluster::time::Span;
 use meshlock_host::front::Admitted;
 use meshlock_host::gate::RequestKind;
@@ -24,6 +25,9 @@ const MAX_WAITING: usize = 64;
 
 type Incoming = Pin<Box<dyn Stream<Item = Result<LeaseKeepAliveRequest, Status>> + Send>>;
 
+/// A keep-alive that another site answers; `None` if it cannot be answered now.
+type Elsewhere = Pin<Box<dyn Future<Output = Option<Result<LeaseKeepAliveResponse, Status>>> + Send>>;
+
 /// One stream of keep-alives.
 pub(super) struct KeepAlive {
     etcd: Etcd,
@@ -36,6 +40,8 @@ pub(super) struct KeepAlive {
     /// Those that wait until this site can promise something, in the order of their requests.
     waiting: VecDeque<Unanswered>,
     losses: watch::Receiver<u64>,
+    /// Keep-alives of leases that this site does not have. A site that does not answer delays those of others by nothing.
+    elsewhere: FuturesUnordered<Elsewhere>,
     /// Those of the renewed that are over, of which the client was not told yet.
     over: VecDeque<i64>,
     /// When there are as many leases, those that the client has ended itself are forgotten.
@@ -66,6 +72,7 @@ impl KeepAlive {
             renewed,
             waiting,
             losses,
+            elsewhere: FuturesUnordered::new(),
             over: VecDeque::new(),
             forget_at: MAX_WAITING,
         }
@@ -86,10 +93,10 @@ impl KeepAlive {
             if let Some(answer) = self.ready() {
                 return Some(answer);
             }
-            if self.asked_all && self.waiting.is_empty() {
+            if self.asked_all && self.waiting.is_empty() && self.elsewhere.is_empty() {
                 return None;
             }
-            let reads = !self.asked_all && self.waiting.len() < MAX_WAITING;
+            let reads = !self.asked_all && self.waiting.len() + self.elsewhere.len() < MAX_WAITING;
             tokio::select! {
                 changed = self.losses.changed() => {
                     changed.ok()?;
@@ -97,12 +104,17 @@ impl KeepAlive {
                 }
                 asked = self.asked.next(), if reads => match asked {
                     Some(asked) => {
-                        if let Some(answer) = self.on_asked(asked).transpose() {
-                            return Some(answer);
+                        if let Err(status) = self.on_asked(asked) {
+                            return Some(Err(status));
                         }
                     }
                     None => self.asked_all = true,
                 },
+                Some(answer) = self.elsewhere.next(), if !self.elsewhere.is_empty() => {
+                    if answer.is_some() {
+                        return answer;
+                    }
+                }
                 () = sleep(LOOK_EVERY), if !self.waiting.is_empty() => {}
             }
         }
@@ -146,16 +158,15 @@ impl KeepAlive {
         }
     }
 
-    /// Restarts the time of a lease. Returns the answer if it is over.
-    fn on_asked(
-        &mut self,
-        asked: Result<LeaseKeepAliveRequest, Status>,
-    ) -> Result<Option<LeaseKeepAliveResponse>, Status> {
+    /// Restarts the time of a lease, here or at the site that has it.
+    fn on_asked(&mut self, asked: Result<LeaseKeepAliveRequest, Status>) -> Result<(), Status> {
         self.etcd.pace(&self.caller, RequestKind::Renew)?;
         let id = asked?.id;
-        let Some(lasts) = self.etcd.renew(&self.caller, id)? else {
+        let Some(lasts) = self.etcd.renew(&self.caller, id) else {
             self.renewed.remove(&id);
-            return Ok(Some(self.etcd.renewed(id, 0)));
+            let (etcd, caller) = (self.etcd.clone(), self.caller.clone());
+            self.elsewhere.push(Box::pin(async move { etcd.keep_alive_anywhere(&caller, id).await }));
+            return Ok(());
         };
         self.renewed.insert(id);
         if self.renewed.len() >= self.forget_at {
@@ -165,6 +176,6 @@ impl KeepAlive {
         }
         let deadline = Instant::now() + self.etcd.sessions.longest_wait();
         self.waiting.push_back(Unanswered { id, lasts: lasts.span(), deadline });
-        Ok(None)
+        Ok(())
     }
 }

@@ -59,15 +59,11 @@ impl Etcd {
         let lock = self.lock_of_base(behind(name).unwrap_or(name))?;
         self.sessions.check(caller, Verb::Acquire, &lock).map_err(|error| denied(&error))?;
         // If a site does not answer, it may have the key: then this fails and nothing was done.
-        let Some(elsewhere) = self.find(caller, Verb::Acquire, name).await? else { return Ok(None) };
-        let lease = LeaseId::new(elsewhere.lease);
-        let by = lease.and_then(|lease| self.sessions.granted_by(lease));
-        let whose = by.map_or_else(
-            || "another client".to_owned(),
-            |site| format!("the site '{site}'; use its endpoint"),
-        );
+        if self.find(caller, Verb::Acquire, name).await?.is_none() {
+            return Ok(None);
+        }
         Err(Status::failed_precondition(format!(
-            "meshlock: the key '{}' belongs to {whose}: only its holder can release it (operators: meshlock break)",
+            "meshlock: the key '{}' belongs to another client: only its holder can release it (operators: meshlock break)",
             String::from_utf8_lossy(name)
         )))
     }

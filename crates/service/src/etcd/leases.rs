@@ -21,6 +21,9 @@ use crate::sessions::{AcquireError, REACTION};
 /// The shortest lease in seconds, as with an etcd of default settings; shorter ones are extended to it.
 const MIN_TTL: i64 = 2;
 
+/// Maximum number of leases that one stream renews at the same time.
+const MAX_RENEWALS: usize = 64;
+
 /// The longest lease, as with etcd.
 const MAX_TTL: i64 = 9_000_000_000;
 
@@ -42,14 +45,9 @@ pub(super) fn told(lasts: Option<Span>, promise: Span) -> i64 {
 
 impl Etcd {
     /// Restarts the time of the caller's lease, which is kept for as long as the caller has asked for. Returns that time; `None` if there
-    /// is no such lease any more.
-    pub(super) fn renew(&self, caller: &Admitted, id: i64) -> Result<Option<LeaseDuration>, Status> {
-        let Some(lease) = LeaseId::new(id) else { return Ok(None) };
-        match self.sessions.renew(caller, lease) {
-            // Another site may keep the lease, so this one cannot say that it is over.
-            None if self.sessions.granted_by(lease).is_some() => Err(self.no_lease(lease)),
-            renewed => Ok(renewed),
-        }
+    /// is no such lease here any more.
+    pub(super) fn renew(&self, caller: &Admitted, id: i64) -> Option<LeaseDuration> {
+        self.sessions.renew(caller, LeaseId::new(id)?)
     }
 
     pub(super) fn renewed(&self, id: i64, ttl: i64) -> LeaseKeepAliveResponse {
@@ -62,7 +60,7 @@ impl Etcd {
         caller: &Admitted,
         id: i64,
     ) -> Result<LeaseKeepAliveResponse, Status> {
-        let Some(lasts) = self.renew(caller, id)? else { return Ok(self.renewed(id, 0)) };
+        let Some(lasts) = self.renew(caller, id) else { return Ok(self.renewed(id, 0)) };
         let promise = self.sessions.until_promised().await;
         // It may have been lost meanwhile.
         if !self.is_alive(caller, id) {
@@ -71,7 +69,7 @@ impl Etcd {
         Ok(self.renewed(id, told(lasts.span(), promise.ok_or_else(no_leader)?)))
     }
 
-    /// Returns whether the caller has this lease, and can renew it.
+    /// Returns whether the caller has this lease here, and can renew it.
     pub(super) fn is_alive(&self, caller: &Admitted, id: i64) -> bool {
         let is_known = |lease| self.sessions.registry().lease(lease, &caller.principal, now()).is_some();
         LeaseId::new(id).is_some_and(is_known)
@@ -122,7 +120,7 @@ impl Lease for Etcd {
         let id = request.into_inner().id;
         let lease = LeaseId::new(id);
         if !lease.is_some_and(|lease| self.sessions.revoke(&caller, lease)) {
-            return Err(lease.map_or_else(lease_not_found, |lease| self.no_lease(lease)));
+            return Err(lease_not_found());
         }
         Ok(Response::new(LeaseRevokeResponse { header: self.plain_header() }))
     }
@@ -150,20 +148,14 @@ impl Lease for Etcd {
         let lease = LeaseId::new(id);
         let mut answer = LeaseTimeToLiveResponse { id, ttl: -1, ..LeaseTimeToLiveResponse::default() };
         let (now, promise) = (now(), self.sessions.promise());
-        let known = lease.is_some_and(|lease| {
-            self.sessions.registry().lease(lease, &caller.principal, now).is_some_and(|found| {
-                answer.ttl = told(found.left(now), promise);
-                answer.granted_ttl = told(found.lasts.span(), promise);
-                if keys {
-                    answer.keys = found.keys.iter().cloned().collect();
-                }
-                true
-            })
-        });
-        if let Some(lease) = lease.filter(|_| !known)
-            && self.sessions.granted_by(lease).is_some()
+        if let Some(lease) = lease
+            && let Some(found) = self.sessions.registry().lease(lease, &caller.principal, now)
         {
-            return Err(self.no_lease(lease));
+            answer.ttl = told(found.left(now), promise);
+            answer.granted_ttl = told(found.lasts.span(), promise);
+            if keys {
+                answer.keys = found.keys.iter().cloned().collect();
+            }
         }
         answer.header = self.plain_header();
         Ok(Response::new(answer))

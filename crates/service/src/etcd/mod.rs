@@ -11,6 +11,7 @@
 //!
 //! What Meshlock does not do is refused with a sentence that says so. `docs/etcd.md` lists every difference.
 
+mod anywhere;
 mod auth;
 mod election;
 mod errors;
@@ -46,7 +47,9 @@ use crate::proto::v3electionpb::election_server::ElectionServer;
 use crate::proto::v3lockpb::lock_server::LockServer;
 use crate::sessions::{Sessions, StreamEnd, until_end};
 use crate::slow_reader::{Answers, while_read};
+pub(crate) use anywhere::{subject_of_range, subject_of_txn};
 pub(crate) use gateway::{http_code, refuse as refused};
+pub(crate) use names::{BEFORE, leases_of_key};
 
 /// etcd's services. Clones share the same state.
 #[derive(Clone)]

@@ -25,7 +25,7 @@ const LABELS: [(Form, &str); 3] =
     [(Form::Hex, "etcd lease "), (Form::Decimal, "etcd3 lease "), (Form::Direct, "etcd key of ")];
 
 /// Suffix of the virtual key in front of a waiting one.
-const BEFORE: &[u8] = b".before";
+pub(crate) const BEFORE: &[u8] = b".before";
 
 /// Leases chosen by Meshlock or etcd have at least this many digits, with one exception in thousands.
 const DIGITS_OF_A_LEASE: usize = 11;
@@ -62,6 +62,15 @@ pub(crate) fn lock_of(key: &[u8]) -> Result<LockName, NameError> {
         }
         Some(_) | None => text.parse(),
     }
+}
+
+/// Returns the leases that the end of a key may name: it may be hexadecimal or decimal.
+pub(crate) fn leases_of_key(key: &[u8]) -> Vec<LeaseId> {
+    let key = behind(key).unwrap_or(key);
+    let end = text(key).ok().and_then(|text| text.rsplit_once('/')).map(|(_, end)| end);
+    let Some(end) = end.filter(|end| end.len() >= DIGITS_OF_A_LEASE) else { return Vec::new() };
+    let numbers = [i64::from_str_radix(end, 16).ok(), end.parse().ok()];
+    numbers.into_iter().flatten().filter_map(LeaseId::new).collect()
 }
 
 /// Returns the lock whose keys have this prefix, which must be `name/`.
@@ -154,6 +163,11 @@ mod tests {
         assert_eq!(lock_of(b"jobs/1b2d71ddacfda227"), Ok(lock("jobs")));
         assert_eq!(lock_of(b"election/x/7587898933261684741"), Ok(lock("election/x")));
         assert_eq!(lock_of(b"/locks/abc"), Ok(lock("/locks/abc")));
+        assert_eq!(leases_of_key(b"jobs/1b2d71ddacfda227"), [lease(0x1b2d_71dd_acfd_a227)]);
+        assert_eq!(leases_of_key(b"jobs/1b2d71ddacfda227.before"), [lease(0x1b2d_71dd_acfd_a227)]);
+        let decimal = leases_of_key(b"jobs/7587898933261684");
+        assert_eq!(decimal, [lease(0x7587_8989_3326_1684), lease(7_587_898_933_261_684)]);
+        assert_eq!((leases_of_key(b"/locks/abc"), leases_of_key(b"jobs")), (vec![], vec![]));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
+use super::anywhere::KeyElsewhere;
 use super::errors::{not_a_lock, not_watched};
 use super::kv::lock_of_key;
 use super::names::behind;
@@ -159,6 +160,8 @@ enum WatchTarget {
         waits: Vec<u8>,
     },
     Key(Box<WatchedKey>),
+    /// A key of a lease of another site, or the virtual key in front of it.
+    Elsewhere(Box<KeyElsewhere>),
     /// All holders of a lock.
     Lock {
         lock: LockName,
@@ -193,6 +196,9 @@ impl WatchTarget {
             let seen = timeout(FIRST_LOOK_TIMEOUT, holders.first()).await.ok();
             return Ok(WatchTarget::Lock { lock, holders, seen });
         }
+        if let Some(key) = KeyElsewhere::find(etcd, caller, &create.key).await? {
+            return Ok(WatchTarget::Elsewhere(Box::new(key)));
+        }
         let verb = etcd.check_visible(caller, &create.key)?;
         let Some(lock) = lock_of_key(etcd, &create.key)? else {
             return Ok(WatchTarget::Before { waits: behind(&create.key).unwrap_or_default().to_vec() });
@@ -217,6 +223,7 @@ impl WatchTarget {
                 sender.gone(&KeyValue { key: sender.create.key.clone(), ..KeyValue::default() }).await
             }
             WatchTarget::Key(watched) => watch_key(&sender, *watched).await,
+            WatchTarget::Elsewhere(key) => watch_elsewhere(&sender, *key).await,
             WatchTarget::Lock { lock, holders, seen } => watch_lock(&sender, &lock, holders, seen).await,
         }
     }
@@ -249,6 +256,34 @@ async fn watch_key(sender: &EventSender, watched: WatchedKey) -> Result<(), Hang
         let now = etcd.local(&name).or_else(held);
         sender.tell(last.as_ref(), now.as_ref()).await?;
         last = now;
+    }
+}
+
+/// Reports what happens to a key of another site, as that site sees it.
+async fn watch_elsewhere(sender: &EventSender, mut key: KeyElsewhere) -> Result<(), Hangup> {
+    let mut last = key.seen();
+    match &last {
+        // The revisions of two sites cannot be compared: a client that asks for what has changed since is told how it is.
+        Some(kv) if sender.create.start_revision > 0 && behind(&kv.key).is_none() => {
+            sender.tell(None, Some(kv)).await?;
+        }
+        None if sender.create.start_revision > 0 || behind(&sender.create.key).is_some() => {
+            let absent = KeyValue { key: sender.create.key.clone(), ..KeyValue::default() };
+            sender.gone(&absent).await?;
+        }
+        Some(_) | None => {}
+    }
+    loop {
+        match key.next().await {
+            Ok(now) => {
+                sender.tell(last.as_ref(), now.as_ref()).await?;
+                last = now;
+            }
+            Err(why) => return sender.end(&why).await,
+        }
+        if last.is_none() && behind(&sender.create.key).is_some() {
+            return Ok(());
+        }
     }
 }
 
@@ -307,6 +342,15 @@ impl EventSender {
             }
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Tells the client that its watch is over: it has to begin another one.
+    async fn end(&self, why: &Status) -> Result<(), Hangup> {
+        let (watch_id, cancel_reason) = (self.watch_id, why.message().to_owned());
+        let header = self.etcd.plain_header();
+        let response =
+            WatchResponse { header, watch_id, canceled: true, cancel_reason, ..WatchResponse::default() };
+        self.out.send(Ok(response)).await.map_err(|_| Hangup)
     }
 
     async fn gone(&self, before: &KeyValue) -> Result<(), Hangup> {

@@ -1,6 +1,7 @@
 //! All metric families, in the order in which they are exported.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use meshlock_cluster::fence_floor;
@@ -39,6 +40,12 @@ struct ApiSnapshot {
     sessions: usize,
     keys: usize,
     calls: Vec<(Labels, u64)>,
+    /// Calls that were forwarded: not answered, answered.
+    forwarded: [u64; 2],
+    /// Calls that were executed for other sites.
+    executed: u64,
+    /// Calls that wait for an answer of another site.
+    waiting: usize,
 }
 
 impl Snapshot {
@@ -57,9 +64,13 @@ impl Snapshot {
         let of_node = node.iter().map(|why| (end("node", why.label()), readings.session_ends(*why)));
         let mut ends: Vec<_> = of_node.collect();
         let api = sessions.map(|sessions| {
-            let (meter, (sessions, keys)) = (sessions.meter(), sessions.registry().counts());
+            let (meter, (leases, keys)) = (sessions.meter(), sessions.registry().counts());
+            let waiting = sessions.outgoing().waiting();
             ends.extend(SessionEnd::ALL.map(|why| (end("api", why.label()), meter.session_ends(why))));
-            ApiSnapshot { sessions, keys, calls: meter.calls.counts() }
+            let forwarded =
+                [&meter.forwarded[0], &meter.forwarded[1]].map(|count| count.load(Ordering::Relaxed));
+            let executed = meter.executed.load(Ordering::Relaxed);
+            ApiSnapshot { sessions: leases, keys, calls: meter.calls.counts(), forwarded, executed, waiting }
         });
         let evictions = front.node().evictions();
         let ports = Port::ALL.into_iter().filter(|port| *port != Port::Api || api.is_some());
@@ -322,6 +333,27 @@ impl Snapshot {
         page.counters(
             MetricFamily { name: "api_calls", help: "API calls by service and result code." },
             api.calls.clone(),
+        )?;
+        page.counters(
+            MetricFamily {
+                name: "forwarded_calls",
+                help: "Calls of this site's clients that were forwarded to the site that has the session, by whether it answered.",
+            },
+            ["unanswered", "answered"].iter().zip(api.forwarded).map(|(outcome, count)| (label("outcome", outcome), count)),
+        )?;
+        page.counters(
+            MetricFamily {
+                name: "executed_calls",
+                help: "Calls that other sites forwarded and this site executed.",
+            },
+            [(Labels::new(), api.executed)],
+        )?;
+        page.gauge(
+            MetricFamily {
+                name: "waiting_calls",
+                help: "Calls of this site's clients that wait for another site, also for a lock that they wait for there.",
+            },
+            api.waiting,
         )
     }
 }

@@ -73,9 +73,21 @@ impl SessionEnd {
 pub(crate) struct ApiMeter {
     ends: [AtomicU64; SessionEnd::ALL.len()],
     calls: Calls,
+    forwarded: [AtomicU64; 2],
+    executed: AtomicU64,
 }
 
 impl ApiMeter {
+    /// Counts a call that was forwarded to another site, and whether it was answered.
+    pub(crate) fn forwarded(&self, answered: bool) {
+        self.forwarded[usize::from(answered)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a call that was executed for another site.
+    pub(crate) fn executed(&self) {
+        self.executed.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn session_ended(&self, end: SessionEnd) {
         self.ends[end as usize].fetch_add(1, Ordering::Relaxed);
     }

@@ -139,7 +139,7 @@ impl Locks for Own {
         let session = request.into_inner().session;
         let lease = sessions::lease(&session)?;
         if !self.sessions.revoke(&caller, lease) {
-            return Err(self.no_session(lease));
+            return Err(errors::no_session(&lease.to_string()));
         }
         Ok(Response::new(EndSessionResponse {}))
     }

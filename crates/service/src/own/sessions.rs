@@ -4,9 +4,9 @@ use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::time::Span;
 use meshlock_host::front::Admitted;
 use meshlock_system::now;
-use tonic::{Code, Status};
+use tonic::Status;
 
-use super::errors::{api_error, bad, no_new_session, no_session};
+use super::errors::{bad, no_new_session, no_session};
 use super::{Own, label};
 use crate::proto::meshlock::{Grant, Session};
 use crate::sessions::registry::{KeyGrant, LeaseDuration, LeaseId};
@@ -59,7 +59,7 @@ impl Own {
         let registry = self.sessions.registry();
         let Some(found) = registry.lease(lease, &caller.principal, now) else {
             drop(registry);
-            return Err(self.no_session(lease));
+            return Err(no_session(&lease.to_string()));
         };
         let lock = |name: &Vec<u8>| registry.key(name).map(|key| key.lock.as_str().to_owned());
         Ok(Session {
@@ -86,21 +86,7 @@ impl Own {
         match who {
             Some(Some(who)) => Ok(who),
             Some(None) => label(caller, ""),
-            None => Err(self.no_session(lease)),
-        }
-    }
-
-    pub(super) fn no_session(&self, lease: LeaseId) -> Status {
-        match self.sessions.granted_by(lease) {
-            None => no_session(&lease.to_string()),
-            Some(site) => api_error(
-                "other_site",
-                Code::FailedPrecondition,
-                format!(
-                    "the session {lease} was opened at the site '{site}', and this is '{}'; use the address of '{site}' for it",
-                    self.sessions.site()
-                ),
-            ),
+            None => Err(no_session(&lease.to_string())),
         }
     }
 

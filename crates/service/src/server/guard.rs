@@ -23,6 +23,7 @@ use tonic::{Code, Status};
 use super::connection::RemoteClient;
 use super::routes::{Need, is_known, need};
 use super::{NO_SUCH_CALL, is_grpc};
+use crate::forward::ForwardedBy;
 use crate::own::{api_error, denied};
 use crate::sessions::Sessions;
 use crate::{etcd, own};
@@ -73,8 +74,9 @@ pub(crate) fn usable_token(front: &Front, token: &str) -> Result<KnownToken, Tok
 
 /// Middleware that passes a request on or refuses it.
 pub(super) async fn admit(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-    let id = RequestId::new();
     let (mut parts, body) = request.into_parts();
+    let forwarded = parts.extensions.get::<ForwardedBy>();
+    let id = forwarded.map_or_else(RequestId::new, |forwarded| forwarded.caller.request);
     let grpc = is_grpc(&parts.headers);
     let authorized = guard.authorize(&parts, id);
     let mut response = match authorized {
@@ -103,6 +105,11 @@ pub(super) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
 
 impl Guard {
     fn authorize(&self, parts: &Parts, request: RequestId) -> Result<Admitted, Status> {
+        if let Some(ForwardedBy { site, caller }) = parts.extensions.get() {
+            // The site that its client called has checked who it is, and what it may do there. Here it may do what this site allows.
+            tracing::debug!(%site, caller = %caller.principal, path = parts.uri.path(), "a forwarded call");
+            return self.allow(required_right(parts)?, caller.clone());
+        }
         self.served_as.check(&parts.uri, &parts.headers).map_err(|error| cross_site(&error))?;
         let peer = parts.extensions.get::<Arc<RemoteClient>>().ok_or_else(unidentified)?;
         let need = required_right(parts)?;
@@ -115,7 +122,15 @@ impl Guard {
             let caller = shown(peer.principal().unwrap_or(Principal::Anyone));
             return self.front.admit(caller, kind).map_err(|error| too_fast(&error));
         }
-        let caller = shown(self.who(peer, parts, &shown)?);
+        let caller = self.allow(need, shown(self.who(peer, parts, &shown)?))?;
+        // Last, so that a client without rights does not keep its connection for long.
+        peer.charge(&self.front, &caller.principal)
+            .map_err(|error| api_error("too_many", Code::ResourceExhausted, error))?;
+        Ok(caller)
+    }
+
+    /// Admits a caller that was identified, if it may make this call.
+    fn allow(&self, need: Need, caller: Caller) -> Result<Admitted, Status> {
         // Who has lost its right may still release what it holds.
         let releases = need.may_release() && self.sessions.has_session_of(&caller.principal);
         let kind = match need {
@@ -144,9 +159,6 @@ impl Guard {
             Need::Right(verb) => self.front.check_subject(&caller, verb, Subject::Some),
         };
         checked.map_err(|error| denied_or_unknown(&caller, error))?;
-        // Last, so that a client without rights does not keep its connection for long.
-        peer.charge(&self.front, &caller.principal)
-            .map_err(|error| api_error("too_many", Code::ResourceExhausted, error))?;
         Ok(caller)
     }
 
@@ -292,7 +304,7 @@ fn denied_or_unknown(caller: &Admitted, error: Denied) -> Status {
 }
 
 /// Answers with an error in the format of the API that was called.
-fn refuse(parts: &Parts, status: Status) -> Response {
+pub(crate) fn refuse(parts: &Parts, status: Status) -> Response {
     let after = status.metadata().get(RETRY_AFTER_MS).and_then(|millis| millis.to_str().ok()?.parse().ok());
     if is_grpc(&parts.headers) {
         return status.into_http();

@@ -29,6 +29,7 @@ use tonic::service::Routes;
 use crate::consul::{self, Consul};
 use crate::correlation;
 use crate::etcd::Etcd;
+use crate::forward;
 use crate::metrics;
 use crate::own::{self, Own};
 use crate::sessions::Sessions;
@@ -36,7 +37,7 @@ use crate::sessions::registry::ApiLimits;
 use connection::ConnectionServer;
 use ends::ConnectionEnds;
 use guard::Guard;
-pub(crate) use guard::usable_token;
+pub(crate) use guard::{refuse, usable_token};
 
 /// What is needed to serve the wire APIs. They are protected as the node is ([`Trust`]); without protection only programs on this machine
 /// are served.
@@ -140,13 +141,16 @@ async fn serve(sessions: Sessions, listener: TcpListener, stop: Arc<Stop>) {
     let (told, front) = (sessions.clone(), sessions.front().clone());
     let ends = ConnectionEnds::new();
     let on_cut = Arc::new(move |who| told.on_cut(who));
-    let connections = ConnectionServer::new(router(&sessions), limits, front, on_cut, ends.clone());
+    let router = router(&sessions);
+    let forwarded = forward::serve(&sessions, router.clone());
+    let connections = ConnectionServer::new(router, limits, front, on_cut, ends.clone());
     let listener = tokio::net::TcpListener::from_std(listener).expect("within a runtime");
     tokio::select! {
         () = connections.accept_connections(listener) => {}
         () = stop.accepting.notified() => {}
     }
     stop.everything.notified().await;
+    drop(forwarded);
     // Clients are told first; what they hold stays taken until they cannot rely on it any more.
     sessions.close();
     ends.end_all().await;
@@ -177,6 +181,7 @@ fn router(sessions: &Sessions) -> Router {
         .fallback(not_found)
         .layer(axum::middleware::map_response(explain))
         .layer(axum::middleware::from_fn(correlation::follow))
+        .layer(axum::middleware::from_fn_with_state(sessions.clone(), forward::route))
         .layer(axum::middleware::from_fn_with_state(guard, guard::admit))
         .layer(axum::middleware::from_fn_with_state(sessions.clone(), metrics::count))
 }

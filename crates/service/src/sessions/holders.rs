@@ -4,6 +4,7 @@
 //! once when something changes at this site, while somebody watches the lock.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use meshlock_cluster::node::{LockQueue, SiteQueue};
 use meshlock_cluster::table::HolderReport;
 use meshlock_host::front::{Admitted, QueueReader};
 use meshlock_host::gate::{TooMany, WatchUse};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Sessions;
@@ -45,8 +46,19 @@ pub(crate) struct WatchedLocks(Mutex<BTreeMap<LockName, WatchedLock>>);
 /// A lock that somebody watches.
 struct WatchedLock {
     seen: watch::Sender<HolderSnapshot>,
+    rounds: Arc<Rounds>,
     /// The principal that watched it first; the watch counts towards its limit.
     by: Principal,
+}
+
+/// The polls of a lock, by number.
+struct Rounds {
+    /// The last one that was begun.
+    begun: AtomicU64,
+    /// The last one whose result is known.
+    done: watch::Sender<u64>,
+    /// Asks for the next one at once.
+    hurry: Notify,
 }
 
 /// Why a lock cannot be watched.
@@ -63,25 +75,28 @@ pub(crate) enum WatchError {
 }
 
 /// One watch on the holders of a lock.
-pub(crate) struct HolderWatch(
-    watch::Receiver<HolderSnapshot>,
-    #[expect(dead_code, reason = "the watch counts until this is dropped")] Option<WatchUse>,
-);
+pub(crate) struct HolderWatch {
+    seen: watch::Receiver<HolderSnapshot>,
+    rounds: Arc<Rounds>,
+    #[expect(dead_code, reason = "the watch counts until this is dropped")]
+    counted: Option<WatchUse>,
+}
 
 impl HolderWatch {
-    /// Returns the current holders; waits until the cluster has answered once.
+    /// Returns the current holders, as the cluster answers a question that is asked from now on: others may watch the lock already, and
+    /// what they were told last may be half a second old.
     pub(crate) async fn first(&mut self) -> Arc<[Holder]> {
-        match self.0.wait_for(Option::is_some).await {
-            Ok(seen) => seen.clone().unwrap_or_default(),
-            Err(_) => Arc::default(),
-        }
+        let next = self.rounds.begun.load(Ordering::SeqCst) + 1;
+        self.rounds.hurry.notify_one();
+        let _ = self.rounds.done.subscribe().wait_for(|done| *done >= next).await;
+        self.seen.borrow_and_update().clone().unwrap_or_default()
     }
 
     /// Waits for the next change and returns the holders. A slow reader misses intermediate states. Returns `None`
     /// when the watch has ended.
     pub(crate) async fn next(&mut self) -> Option<Arc<[Holder]>> {
-        self.0.changed().await.ok()?;
-        self.0.borrow_and_update().clone()
+        self.seen.changed().await.ok()?;
+        self.seen.borrow_and_update().clone()
     }
 }
 
@@ -116,7 +131,7 @@ impl Sessions {
         let counted = self.front().count_watch(caller)?;
         let mut watched = self.0.watched.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(watch) = watched.get(lock) {
-            return Ok(HolderWatch(watch.seen.subscribe(), counted));
+            return Ok(HolderWatch { seen: watch.seen.subscribe(), rounds: watch.rounds.clone(), counted });
         }
         let limits = self.0.limits;
         if watched.len() >= limits.watched_locks {
@@ -127,10 +142,12 @@ impl Sessions {
             return Err(WatchError::TooManyOf { of: of.clone(), max });
         }
         let (seen, receiver) = watch::channel(None);
-        watched.insert(lock.clone(), WatchedLock { seen, by: of.clone() });
+        let rounds =
+            Arc::new(Rounds { begun: AtomicU64::new(0), done: watch::Sender::new(0), hurry: Notify::new() });
+        watched.insert(lock.clone(), WatchedLock { seen, rounds: rounds.clone(), by: of.clone() });
         drop(watched);
-        tokio::spawn(poll_holders(self.clone(), reader));
-        Ok(HolderWatch(receiver, counted))
+        tokio::spawn(poll_holders(self.clone(), reader, rounds.clone()));
+        Ok(HolderWatch { seen: receiver, rounds, counted })
     }
 
     /// Publishes the holders to all watchers. Returns whether there are any watchers left.
@@ -154,19 +171,29 @@ impl Sessions {
     }
 }
 
-async fn poll_holders(sessions: Sessions, reader: QueueReader) {
+async fn poll_holders(sessions: Sessions, reader: QueueReader, rounds: Arc<Rounds>) {
     let mut changes = sessions.0.changes.subscribe();
     loop {
         let looked = Instant::now();
         changes.mark_unchanged();
         // Unless all sites have answered, keep the previous state: the holder may be at a site that did not answer.
+        let round = rounds.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let queue = reader.read().await;
         let seen = queue.ok().filter(|queue| queue.missing.is_empty()).map(|queue| holders_in(&queue));
+        let is_known = seen.is_some();
         if !sessions.publish(reader.lock(), seen) {
             return;
         }
-        if timeout(POLL_INTERVAL, changes.changed()).await.is_ok_and(|changed| changed.is_err()) {
-            sleep(POLL_INTERVAL).await;
+        if is_known {
+            rounds.done.send_replace(round);
+        }
+        tokio::select! {
+            changed = timeout(POLL_INTERVAL, changes.changed()) => {
+                if changed.is_ok_and(|changed| changed.is_err()) {
+                    sleep(POLL_INTERVAL).await;
+                }
+            }
+            () = rounds.hurry.notified() => {}
         }
         // `changes` covers all locks of this site: a busy one must not make this site ask all others without a pause.
         sleep_until(looked + MIN_POLL_INTERVAL).await;

@@ -15,6 +15,7 @@ mod revocation;
 mod stopping;
 #[cfg(test)]
 pub(crate) mod tests;
+mod whereabouts;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -33,11 +34,15 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::correlation;
+use crate::forward::Outgoing;
 use crate::metrics::ApiMeter;
 pub(crate) use holders::{Holder, HolderWatch, WatchError, holders_in};
 pub(crate) use key::{KeyAcquisition, KeyObserver};
 use order::{RegistryGuard, assert_registry_is_free};
 pub(crate) use promise::REACTION;
+pub(crate) use whereabouts::Place;
+use whereabouts::Remembered;
+
 use registry::{ApiLimits, BeginOutcome, KeyGrant, NewKey, Registry, RegistryError, RegistryKey};
 pub(crate) use stopping::{StreamEnd, until_end};
 
@@ -65,6 +70,10 @@ pub(crate) struct Inner {
     cut: Mutex<BTreeMap<SocketAddr, Time>>,
     stopping: stopping::Stopping,
     meter: ApiMeter,
+    /// Calls that wait for an answer of another member.
+    outgoing: Outgoing,
+    /// Where sessions of other sites were found.
+    remembered: Remembered,
 }
 
 /// A request for a key.
@@ -120,10 +129,11 @@ impl Sessions {
     /// Starts serving a node. Background tasks run on the current runtime until the last clone is dropped.
     pub(crate) fn open(front: Front, limits: ApiLimits) -> Self {
         let (over, closing) = mpsc::unbounded_channel();
+        let registry = Registry::of_site(limits, leases::site_number(front.site()));
         let inner = Arc::new(Inner {
             front,
             limits,
-            registry: Mutex::new(Registry::new(limits)),
+            registry: Mutex::new(registry),
             changes: watch::Sender::new(0),
             over,
             alarm: Notify::new(),
@@ -131,6 +141,8 @@ impl Sessions {
             cut: Mutex::default(),
             stopping: stopping::Stopping::default(),
             meter: ApiMeter::default(),
+            outgoing: Outgoing::default(),
+            remembered: Remembered::default(),
         });
         tokio::spawn(stopping::keep_looking(Arc::downgrade(&inner)));
         tokio::spawn(leases::expire_leases(Arc::downgrade(&inner)));
@@ -294,6 +306,10 @@ impl Sessions {
 
     pub(crate) fn site(&self) -> &SiteName {
         self.0.front.site()
+    }
+
+    pub(crate) fn outgoing(&self) -> &Outgoing {
+        &self.0.outgoing
     }
 
     pub(crate) fn meter(&self) -> &ApiMeter {

@@ -3,6 +3,7 @@
 //! `docs/etcd.md` and `docs/consul.md` list the intended differences.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
 
+mod any_site;
 mod backend;
 mod consul;
 mod etcdctl;

@@ -7,7 +7,8 @@
 //! of a voter goes, and who votes by the state in it, follow that message if they are not the first voters; and there are messages
 //! about changes of voters. In version 5 the leader says which voters are not there, a program knows [fence floors](meshlock_cluster::fence_floor), the access document of the state in it follows that, if there is one, and there are messages about
 //! the document. In version 6 the [key](meshlock_cluster::claim::ClaimKey) with which a site proves what its clients hold may follow the
-//! numbers of permits of the last piece of its census. A reader of one version also reads those
+//! numbers of permits of the last piece of its census, and members forward calls of clients to each other ([`calls`](super::calls)). A reader of
+//! one version also reads those
 //! before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
 //! than the rule's as if they were too many ([`Holdings::for_older`](meshlock_cluster::table::Holdings::for_older)).
 
@@ -46,6 +47,9 @@ pub const AGREES_ON_ACCESS: u16 = 5;
 
 /// The first version in which a census has the key of its sender's proofs.
 pub const CARRIES_CLAIM_KEYS: u16 = 6;
+
+/// The first version in which members forward calls of clients to each other.
+pub const FORWARDS_CALLS: u16 = 6;
 
 /// Stands before the name of the site to which a packet is to be carried. No kind of content has this number.
 const CARRIED_TO: u8 = 16;
@@ -168,6 +172,7 @@ pub(super) fn check_version(packet: &Packet, version: u16) -> Result<(), PacketE
         && (version >= CHANGES_VOTERS || !packet.content.is_about_voters())
         && (version >= COUNTS_VOTERS || !packet.content.is_absence())
         && (version >= AGREES_ON_ACCESS || !packet.content.is_about_access())
+        && (version >= FORWARDS_CALLS || !packet.content.is_about_calls())
         && (version >= CARRIES_FOR_OTHERS || !needs_carriers);
     if is_known { Ok(()) } else { Err(PacketError::NotInVersion { version }) }
 }
@@ -332,6 +337,21 @@ pub(crate) fn access_packets() -> Vec<Packet> {
     packets.chain([snapshot]).collect()
 }
 
+/// Returns packets about forwarded calls, for tests and fuzzers.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn call_packets() -> [Packet; 3] {
+    use meshlock_cluster::founding::Founding;
+
+    let (to, number, body) = (Incarnation::new(7), 300, vec![1, 2, 255]);
+    let cluster = Founding::new("x".parse().expect("a name"), &[]).id();
+    [
+        Content::Call { to, number, body: body.clone() },
+        Content::CallAnswer { to, number, body },
+        Content::CallEnded { to, number },
+    ]
+    .map(|content| Packet::direct(cluster, Incarnation::new(3), content))
+}
+
 /// Returns a packet with this message on a link.
 #[cfg(any(test, feature = "fuzz"))]
 fn link_packet(body: meshlock_cluster::node::LinkPayload) -> Packet {
@@ -479,6 +499,16 @@ mod tests {
         // Without a document a voter's message has the bytes that it always had.
         let [snapshot, _] = voter_packets();
         assert_eq!(encode_packet(&snapshot, 5), encode_packet(&snapshot, 4));
+    }
+
+    #[test]
+    fn version_six_has_calls_and_version_five_does_not() {
+        for packet in call_packets() {
+            let bytes = encode_packet(&packet, 6);
+            assert_eq!(decode_packet(&bytes, 6), Ok(packet.clone()));
+            assert_eq!(check_version(&packet, 5), Err(PacketError::NotInVersion { version: 5 }));
+            assert_eq!(decode_packet(&bytes, 5), Err(PacketError::NotInVersion { version: 5 }));
+        }
     }
 
     #[test]

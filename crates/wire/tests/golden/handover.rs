@@ -68,7 +68,10 @@ impl Today {
                     self.fences.push(fence.value());
                     self.holds = true;
                 }
-                NodeOutput::Send { .. } | NodeOutput::Answer(_) | NodeOutput::Note(_) => {}
+                NodeOutput::Send { .. }
+                | NodeOutput::Answer(_)
+                | NodeOutput::Note(_)
+                | NodeOutput::Call { .. } => {}
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The bytes of every kind of message and of every record, written out, and what programs of earlier versions have said.
 //!
-//! `sites.txt`, `clients.txt`, `disk.txt` and `algorithms.txt` have a line for each. A line that is there is never changed: programs of
+//! `sites.txt`, `calls.txt`, `clients.txt`, `disk.txt` and `algorithms.txt` have a line for each. A line that is there is never changed: programs of
 //! yesterday, and disks that they have written, count on it. Whoever has added a kind adds its line:
 //!
 //! ```sh
@@ -9,6 +9,7 @@
 #![allow(clippy::disallowed_methods, reason = "a test reads its golden files")]
 
 mod algorithms;
+mod calls;
 mod clients;
 mod disk;
 mod handover;

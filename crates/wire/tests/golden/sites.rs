@@ -345,6 +345,9 @@ fn contents() -> Vec<Named> {
         ("", Content::Access(access())),
         ("", Content::AccessKnown { version: 300, asks: false }),
         ("", Content::SetAccess { base: 299, document: access().document }),
+        ("", Content::Call { to, number: 300, body: vec![7] }),
+        ("", Content::CallAnswer { to, number: 300, body: vec![7] }),
+        ("", Content::CallEnded { to, number: 300 }),
         (" of an access document", raft_of_an_access_document()),
     ];
     let contents = contents.map(|(more, content)| (format!("{}{more}", label("Content", &content)), content));
@@ -382,7 +385,8 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
             .iter()
             .filter(|(_, content)| version >= 3 || !content.is_about_permits() && !content.is_beat())
             .filter(|(_, content)| version >= 4 || !content.is_about_voters())
-            .filter(|(_, content)| version >= 5 || !content.is_absence() && !content.is_about_access());
+            .filter(|(_, content)| version >= 5 || !content.is_absence() && !content.is_about_access())
+            .filter(|(_, content)| version >= 6 || !content.is_about_calls());
         samples.extend(known.map(|(name, content)| {
             let bytes = encode_packet(&packet(content.clone()), version);
             let decode = move |bytes: &[u8]| decode_packet(bytes, version);

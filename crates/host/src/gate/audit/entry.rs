@@ -49,6 +49,16 @@ pub(crate) enum AuditEvent {
     ChangedVoters {
         change: VoterRequest,
     },
+    /// A call was forwarded to the site that has the caller's session.
+    Forwarded {
+        to: SiteName,
+        call: String,
+    },
+    /// Another site has forwarded a call, which is executed here.
+    Received {
+        by: SiteName,
+        call: String,
+    },
     /// A session ended, and what it held is free.
     Ended {
         /// Its identifier, if it has one.
@@ -70,13 +80,22 @@ impl AuditEvent {
             AuditEvent::SetAccess { .. } => "set-access",
             AuditEvent::Removed { .. } => "removed-site",
             AuditEvent::ChangedVoters { .. } => "changed-voters",
+            AuditEvent::Forwarded { .. } => "forwarded",
+            AuditEvent::Received { .. } => "received",
             AuditEvent::Ended { .. } => "session-ended",
         }
     }
 
     /// Whether the event is logged even if no audit log is configured.
     pub(super) fn is_notable(&self) -> bool {
-        !matches!(self, AuditEvent::Granted { .. } | AuditEvent::Claimed { .. } | AuditEvent::Ended { .. })
+        !matches!(
+            self,
+            AuditEvent::Granted { .. }
+                | AuditEvent::Claimed { .. }
+                | AuditEvent::Ended { .. }
+                | AuditEvent::Forwarded { .. }
+                | AuditEvent::Received { .. }
+        )
     }
 
     /// Whether the event says that somebody was given something or changed something. Where the audit log is required, nothing of that
@@ -93,6 +112,8 @@ impl AuditEvent {
             AuditEvent::Denied { .. }
             | AuditEvent::Unknown
             | AuditEvent::Limited { .. }
+            | AuditEvent::Forwarded { .. }
+            | AuditEvent::Received { .. }
             | AuditEvent::Ended { .. } => false,
         }
     }
@@ -158,6 +179,14 @@ impl AuditEntry {
                         put(key, site.as_str().into());
                     }
                 }
+            }
+            AuditEvent::Forwarded { to: site, call } => {
+                put("to", site.as_str().into());
+                put("call", call.as_str().into());
+            }
+            AuditEvent::Received { by: site, call } => {
+                put("by", site.as_str().into());
+                put("call", call.as_str().into());
             }
             AuditEvent::Ended { session, why } => {
                 put("session", session.as_deref().map_or(Value::Null, Into::into));

@@ -1,6 +1,7 @@
 //! Calls through the whole server except its sockets: who may make them.
 
 mod consul;
+mod forwarded;
 mod hostile;
 mod node_lock;
 mod pages;

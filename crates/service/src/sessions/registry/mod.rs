@@ -113,8 +113,13 @@ pub(crate) struct Registry<W> {
     usage: BTreeMap<Principal, PrincipalUsage>,
     last_key: u64,
     revision: i64,
+    /// What the revisions of this site's keys have in common, so that no two sites create keys at the same one.
+    site: Option<i64>,
     limits: ApiLimits,
 }
+
+/// The revisions at which one site creates keys are this far apart: twice the number of sites that can be told apart.
+const REVISIONS_OF_SITES: i64 = 1 << 16;
 
 impl<W: Clone> Registry<W> {
     pub(crate) fn new(limits: ApiLimits) -> Self {
@@ -126,8 +131,22 @@ impl<W: Clone> Registry<W> {
             usage: BTreeMap::new(),
             last_key: 0,
             revision: 1,
+            site: None,
             limits,
         }
+    }
+
+    /// Creates the registry of a site with this number, which is below half of [`REVISIONS_OF_SITES`].
+    pub(crate) fn of_site(limits: ApiLimits, number: i64) -> Self {
+        Registry { site: Some(2 * number), ..Registry::new(limits) }
+    }
+
+    /// Returns the revision of the next key that is created. The one before it belongs to the virtual key that etcd's clients see in front
+    /// of it.
+    fn next_creation(&self) -> i64 {
+        let next = self.revision + 2;
+        let Some(site) = self.site else { return next };
+        next + (site - next).rem_euclid(REVISIONS_OF_SITES)
     }
 
     /// Returns the largest revision that a client of this site was told.
@@ -272,8 +291,7 @@ impl<W: Clone> Registry<W> {
         self.usage.entry(owner.clone()).or_default().keys += 1;
         self.leases.attach(wanted.lease, wanted.name.clone());
         self.last_key += 1;
-        // The revision before its own belongs to the virtual key that etcd's clients see in front of it.
-        self.revision += 2;
+        self.revision = self.next_creation();
         let (created, modified) = (self.revision, self.revision);
         let key = RegistryKey {
             id: KeyId(self.last_key),

@@ -1,4 +1,4 @@
-//! Consul's API at different sites of one cluster. There is no comparison with Consul, because each site keeps its own sessions.
+//! Consul's API at different sites of one cluster.
 
 use meshlock_testing::{BoundedChild, eventually, needs_program};
 use serde_json::json;
@@ -114,27 +114,31 @@ fn a_semaphore_counts_the_permits_of_all_sites_and_of_other_clients() {
 }
 
 #[test]
-fn a_session_is_refused_elsewhere_with_the_name_of_its_site() {
+fn a_session_is_served_at_every_site() {
     if !needs_program("curl") {
         return;
     }
     let cluster = Cluster::start();
-    let session = cluster.session(1);
-    for (method, path) in [
-        ("PUT", format!("/v1/session/renew/{session}")),
-        ("PUT", format!("/v1/session/destroy/{session}")),
-        ("GET", format!("/v1/session/info/{session}")),
-        ("PUT", format!("/v1/kv/jobs?acquire={session}")),
-        ("PUT", format!("/v1/kv/jobs?release={session}")),
-    ] {
-        let refused = cluster.ask(2, method, &path, "");
-        let message = refused.body.as_str().unwrap_or_default();
-        assert!(
-            message.contains("created at the site 'site-1', and this is 'site-2'"),
-            "{path}: {refused:?}"
-        );
+    for turn in 0..20 {
+        let at = |step: usize| (turn + step * (1 + turn / 3)) % 3 + 1;
+        let session = cluster.session(at(0));
+        let put = |site: usize, path: String| cluster.ask(site, "PUT", &path, "");
+        assert!(cluster.acquire(at(1), "jobs", &session, "host"), "turn {turn}");
+        let renewed = put(at(2), format!("/v1/session/renew/{session}"));
+        assert_eq!((renewed.status, &renewed.body[0]["ID"]), (200, &json!(session)), "{renewed:?}");
+        let info = cluster.ask(at(3), "GET", &format!("/v1/session/info/{session}"), "");
+        assert_eq!(info.body[0]["Node"], format!("site-{}", at(0)), "{info:?}");
+        let released = put(at(4), format!("/v1/kv/jobs?release={session}"));
+        assert_eq!(released.body, true, "{released:?}");
+        assert!(cluster.acquire(at(5), "jobs", &session, "again"), "turn {turn}");
+        assert_eq!(put(at(6), format!("/v1/session/destroy/{session}")).body, true);
+        assert_eq!(put(at(7), format!("/v1/session/renew/{session}")).status, 404);
     }
-    assert_eq!(cluster.ask(1, "PUT", &format!("/v1/session/renew/{session}"), "").status, 200);
+    let listed = cluster.ask(2, "GET", "/v1/session/node/site-1", "");
+    assert_eq!(listed.body, json!([]), "{listed:?}");
+    let session = cluster.session(1);
+    let listed = cluster.ask(2, "GET", "/v1/session/node/site-1", "");
+    assert_eq!(listed.body[0]["ID"], json!(session), "{listed:?}");
 }
 
 #[test]

@@ -1,0 +1,261 @@
+//! Calls of this site's clients at other members.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use meshlock_cluster::access::Principal;
+use meshlock_cluster::names::{Member, SiteName};
+use meshlock_cluster::node::{CallMessage, CallPart};
+use meshlock_host::front::{Admitted, ForwardPath, NotForwarded};
+use meshlock_host::gate::CallerOrigin;
+use meshlock_wire::sites::calls::{
+    CallAsk, CallError, CallReply, CallSubject, ForwardedAnswer, ForwardedCall, ForwardedCaller,
+    ForwardedRequest,
+};
+use prost::Message;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tonic::{Code, Status};
+
+use super::messages;
+use crate::own::api_error;
+use crate::sessions::{Place, Sessions};
+
+/// A call is repeated after this time without a word about it.
+const REPEAT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// After this many repetitions without a word the other site counts as cut off.
+const MAX_SILENT: u32 = 5;
+
+/// Maximum number of calls that are forwarded at a time: in all, to one site, and for one principal.
+const MAX_CALLS: usize = 4096;
+const MAX_CALLS_TO: usize = 2048;
+const MAX_CALLS_OF: usize = 1024;
+
+/// Why a call was not forwarded, or not answered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ForwardError {
+    #[error(transparent)]
+    NotForwarded(#[from] NotForwarded),
+    #[error(
+        "'{of}' waits for {max} calls at other sites, the limit of one client here; wait for some of them"
+    )]
+    TooManyOf { of: Principal, max: usize },
+    #[error(
+        "this site waits for {0} calls at other sites, which is its limit; try again later, or at another site"
+    )]
+    TooMany(usize),
+    #[error("a call that is forwarded to another site has at most 256 KiB, and this one is longer: {0}")]
+    TooLarge(#[from] CallError),
+    #[error("nothing is forwarded in the name of '{0}'")]
+    Caller(Principal),
+    #[error(
+        "the site '{0}', which has the session, does not answer; whether the call was executed is not known"
+    )]
+    Silent(SiteName),
+    #[error("the site '{site}', which has the session, refuses the call: {why}")]
+    Refused { site: SiteName, why: String },
+    #[error("no site that answers has the session, and {0:?} do not answer; try again")]
+    Unknown(Vec<SiteName>),
+}
+
+impl From<ForwardError> for Status {
+    fn from(error: ForwardError) -> Status {
+        let (code, grpc) = match &error {
+            ForwardError::TooManyOf { .. } | ForwardError::TooMany(_) => {
+                ("too_many", Code::ResourceExhausted)
+            }
+            ForwardError::TooLarge(_) => ("too_large", Code::OutOfRange),
+            ForwardError::Caller(_) => ("denied", Code::PermissionDenied),
+            ForwardError::NotForwarded(_)
+            | ForwardError::Silent(_)
+            | ForwardError::Refused { .. }
+            | ForwardError::Unknown(_) => ("unavailable", Code::Unavailable),
+        };
+        api_error(code, grpc, format!("meshlock: {error}"))
+    }
+}
+
+/// The calls that wait for an answer of another member.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing(Mutex<OutgoingCalls>);
+
+#[derive(Debug, Default)]
+struct OutgoingCalls {
+    /// The number of the last call. No number is used twice.
+    last: u64,
+    waiting: BTreeMap<u64, WaitingCall>,
+}
+
+#[derive(Debug)]
+struct WaitingCall {
+    to: Member,
+    by: Principal,
+    replies: mpsc::Sender<CallReply>,
+}
+
+impl Outgoing {
+    fn calls(&self) -> MutexGuard<'_, OutgoingCalls> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of calls that wait for an answer.
+    pub(crate) fn waiting(&self) -> usize {
+        self.calls().waiting.len()
+    }
+
+    fn begin(&self, to: &Member, by: &Principal) -> Result<(u64, mpsc::Receiver<CallReply>), ForwardError> {
+        let mut calls = self.calls();
+        let count = |is_meant: &dyn Fn(&WaitingCall) -> bool| {
+            calls.waiting.values().filter(|call| is_meant(call)).count()
+        };
+        if calls.waiting.len() >= MAX_CALLS || count(&|call| call.to.site == to.site) >= MAX_CALLS_TO {
+            return Err(ForwardError::TooMany(calls.waiting.len()));
+        }
+        if count(&|call| call.by == *by) >= MAX_CALLS_OF {
+            return Err(ForwardError::TooManyOf { of: by.clone(), max: MAX_CALLS_OF });
+        }
+        // Room for the answer and for a word that it is still being executed.
+        let (replies, answers) = mpsc::channel(2);
+        calls.last += 1;
+        let number = calls.last;
+        calls.waiting.insert(number, WaitingCall { to: to.clone(), by: by.clone(), replies });
+        Ok((number, answers))
+    }
+
+    /// Hands an answer to the call that waits for it. Returns whether there is one.
+    fn on_answer(&self, from: &Member, number: u64, body: &[u8]) -> bool {
+        let replies = {
+            let calls = self.calls();
+            let call = calls.waiting.get(&number).filter(|call| call.to == *from);
+            call.map(|call| call.replies.clone())
+        };
+        let Some(replies) = replies else { return false };
+        let reply = match body {
+            // It serves no clients, and has no sessions.
+            [] => CallReply::NotHere,
+            body => CallReply::read(body)
+                .unwrap_or_else(|error| CallReply::Refused(format!("its answer cannot be read: {error}"))),
+        };
+        // If there is no room, the same has been said already, and the call is repeated.
+        let _ = replies.try_send(reply);
+        true
+    }
+}
+
+/// A call in progress. When it is dropped, the other site is told that no answer is wanted any more.
+struct CallInProgress<'a> {
+    sessions: &'a Sessions,
+    path: &'a ForwardPath,
+    number: u64,
+}
+
+impl Drop for CallInProgress<'_> {
+    fn drop(&mut self) {
+        self.sessions.outgoing().calls().waiting.remove(&self.number);
+        let ended = CallMessage { number: self.number, part: CallPart::Ended };
+        // If that is not possible, the other site notices by itself.
+        let _ = self.sessions.front().send_call(self.path, ended);
+    }
+}
+
+impl Sessions {
+    /// Handles an answer of another member.
+    pub(super) fn on_call_answer(&self, from: &Member, number: u64, body: &[u8]) {
+        if !self.outgoing().on_answer(from, number, body) {
+            self.front().answer_call(from, CallMessage { number, part: CallPart::Ended });
+        }
+    }
+
+    /// Asks another member in the caller's name, and waits for the answer as long as the member is heard of.
+    pub(crate) async fn forward(
+        &self,
+        to: &SiteName,
+        caller: &Admitted,
+        ask: CallAsk,
+    ) -> Result<CallReply, ForwardError> {
+        let unknown = || ForwardError::Caller(caller.principal.clone());
+        let CallerOrigin::Network(address) = caller.origin else { return Err(unknown()) };
+        let named = ForwardedCaller::new(&caller.principal, address, caller.request.number());
+        let body = ForwardedCall { caller: named.ok_or_else(unknown)?, ask }.bytes()?;
+        let path = self.front().path_to(to)?;
+        let (number, mut answers) = self.outgoing().begin(&path.to, &caller.principal)?;
+        let _call = CallInProgress { sessions: self, path: &path, number };
+        let mut silent = 0;
+        loop {
+            let part = CallPart::Call(body.clone());
+            self.front().send_call(&path, CallMessage { number, part })?;
+            loop {
+                match timeout(REPEAT_INTERVAL, answers.recv()).await {
+                    Ok(Some(CallReply::Running)) => silent = 0,
+                    Ok(Some(reply)) => return Ok(reply),
+                    Ok(None) => return Err(ForwardError::Silent(to.clone())),
+                    Err(_) => break,
+                }
+            }
+            silent += 1;
+            if silent > MAX_SILENT {
+                return Err(ForwardError::Silent(to.clone()));
+            }
+        }
+    }
+
+    /// Lets the site that has `subject` execute a request. Returns `None` if that is this site, or if nobody has it. The audit log names
+    /// the call as `audited`, if it is to have a line.
+    pub(super) async fn dispatch(
+        &self,
+        caller: &Admitted,
+        (subject, at): (&CallSubject, Option<SiteName>),
+        request: &ForwardedRequest,
+        audited: Option<&str>,
+    ) -> Result<Option<ForwardedAnswer>, ForwardError> {
+        let mut place = match at {
+            Some(site) => Place::At(site),
+            None => self.place_of(caller, subject).await,
+        };
+        let mut is_second = false;
+        loop {
+            let site = match place {
+                Place::Here | Place::Nowhere => return Ok(None),
+                Place::Unknown(missing) => return Err(ForwardError::Unknown(missing)),
+                Place::At(site) => site,
+            };
+            if let Some(call) = audited {
+                self.front().note_forwarded(caller, &site, call);
+            }
+            let ask = CallAsk::Execute { subject: subject.clone(), request: request.clone() };
+            let reply = self.forward(&site, caller, ask).await;
+            self.meter().forwarded(reply.is_ok());
+            match reply? {
+                CallReply::Done(answer) => return Ok(Some(answer)),
+                CallReply::NotHere if is_second => return Ok(None),
+                CallReply::NotHere => {
+                    self.forget_place(subject);
+                    place = self.ask_members(caller, subject).await;
+                    is_second = true;
+                }
+                CallReply::Refused(why) => return Err(ForwardError::Refused { site, why }),
+                CallReply::Running | CallReply::Found(_) | CallReply::Key(_) => {
+                    return Err(ForwardError::Refused {
+                        site,
+                        why: "its answer is for another call".to_owned(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Lets the site that has a lease execute a call of gRPC with one message. Returns `None` if that is this site, or if nobody has it.
+    pub(crate) async fn at_lease<A: Message + Default>(
+        &self,
+        caller: &Admitted,
+        lease: i64,
+        path: &str,
+        message: &impl Message,
+    ) -> Result<Option<A>, Status> {
+        let request = messages::grpc_request(path, message);
+        let answer = self.dispatch(caller, (&CallSubject::Lease(lease), None), &request, None).await?;
+        answer.map(|answer| messages::grpc_answer(&answer)).transpose()
+    }
+}
