@@ -21,9 +21,6 @@ use crate::sessions::{AcquireError, REACTION};
 /// The shortest lease in seconds, as with an etcd of default settings; shorter ones are extended to it.
 const MIN_TTL: i64 = 2;
 
-/// Maximum number of leases that one stream renews at the same time.
-const MAX_RENEWALS: usize = 64;
-
 /// The longest lease, as with etcd.
 const MAX_TTL: i64 = 9_000_000_000;
 

@@ -283,7 +283,8 @@ fn identify(sessions: &Sessions, caller: &ForwardedCaller) -> Result<Caller, Str
         return Err(format!("'{principal}' is revoked"));
     }
     let (origin, request) = (CallerOrigin::Network(caller.address), RequestId::of(caller.request));
-    Ok(Caller { principal, origin, request })
+    // The site that was called has checked the certificate, and refuses it from when it is revoked.
+    Ok(Caller { principal, origin, request, certificate: None })
 }
 
 /// Lets the handlers of this site answer a request, as if it had come to its port.
