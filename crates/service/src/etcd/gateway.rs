@@ -69,26 +69,8 @@ pub(super) fn routes(etcd: Etcd) -> Router {
         "/v3/auth/authenticate" => authenticate,
     );
     let (observed, alive, watched) = (etcd.clone(), etcd.clone(), etcd.clone());
-    let (healthy, listed) = (etcd.clone(), etcd);
+    let router = router.merge(first_questions(etcd));
     router
-        .route("/version", get(|| async { Etcd::version() }))
-        .route("/health", get(move || async move { healthy.health() }))
-        .route(
-            "/v3/cluster/member/list",
-            post(
-                move |caller: Extension<Admitted>,
-                      served_at: Option<Extension<ServedAt>>,
-                      headers: HeaderMap,
-                      body: Bytes| {
-                    unary(caller, headers, body, move |mut request| async move {
-                        if let Some(Extension(at)) = served_at {
-                            request.extensions_mut().insert(at);
-                        }
-                        listed.member_list(request).await
-                    })
-                },
-            ),
-        )
         .route(
             "/v3/election/observe",
             post(move |caller: Extension<Admitted>, headers: HeaderMap, body: Bytes| async move {
@@ -118,6 +100,30 @@ pub(super) fn routes(etcd: Etcd) -> Router {
                 read(&caller, &headers, &body)
                     .map_or_else(refuse, |request| streamed(watch(watched, caller.0, request)))
             }),
+        )
+}
+
+/// Returns the routes of what clients ask before they lock something.
+fn first_questions(etcd: Etcd) -> Router {
+    let healthy = etcd.clone();
+    Router::new()
+        .route("/version", get(|| async { Etcd::version() }))
+        .route("/health", get(move || async move { healthy.health() }))
+        .route(
+            "/v3/cluster/member/list",
+            post(
+                move |caller: Extension<Admitted>,
+                      served_at: Option<Extension<ServedAt>>,
+                      headers: HeaderMap,
+                      body: Bytes| {
+                    unary(caller, headers, body, move |mut request| async move {
+                        if let Some(Extension(at)) = served_at {
+                            request.extensions_mut().insert(at);
+                        }
+                        etcd.member_list(request).await
+                    })
+                },
+            ),
         )
 }
 

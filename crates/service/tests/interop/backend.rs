@@ -39,9 +39,7 @@ impl Backend {
     /// Starts a cluster of one site in this process. Its leases are longer than all that clients ask for, so that it promises what they
     /// ask for, as etcd does; `promise.rs` shows what others promise.
     pub(crate) fn meshlock() -> Self {
-        let mut terms = Terms::default();
-        terms.length = Span::from_millis(2_000_000);
-        Backend::with(terms)
+        Backend::with(Terms { length: Span::from_millis(2_000_000), ..Terms::default() })
     }
 
     /// The same with leases of these terms.
