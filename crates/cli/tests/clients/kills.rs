@@ -70,7 +70,7 @@ struct Runners {
 
 impl Runners {
     fn start(cluster: &Cluster, languages: &[Language]) -> Self {
-        let (over, tally): (Arc<AtomicBool>, Arc<Mutex<Tally>>) = Default::default();
+        let (over, tally) = <(Arc<AtomicBool>, Arc<Mutex<Tally>>)>::default();
         let next_job = Arc::new(AtomicU32::new(0));
         let mut threads = Vec::new();
         for (at, language) in languages.iter().enumerate() {

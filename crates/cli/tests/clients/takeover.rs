@@ -47,7 +47,7 @@ fn a_leader_whose_site_is_killed_stops_before_the_next_one_leads() {
         let (after, is_second_done) = until_it_stops(&second);
         assert!(is_second_done, "{language:?}: the second one leads for its term");
         assert!(after.fence > before.fence, "{language:?}: {before:?}, {after:?}");
-        judge(&[before.clone(), after]).unwrap_or_else(|fault| panic!("{language:?}: {fault}"));
+        judge(&[before, after]).unwrap_or_else(|fault| panic!("{language:?}: {fault}"));
         eprintln!("{language:?}: {}", if is_done { "kept its lock" } else { "lost its lock with its site" });
         cluster.start_again(site);
     }

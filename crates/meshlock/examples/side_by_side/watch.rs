@@ -6,11 +6,12 @@ use meshlock::Guard;
 
 /// When it is dropped, it prints the lock, its fence, the permit's number, and the first and the last moment at which the client said
 /// that the lock is held, in microseconds. Tests look whether such times of different programs overlap.
-pub(crate) fn watch(guard: &Guard) -> impl Drop + '_ {
+pub(crate) fn watch(guard: &Guard) -> Watch<'_> {
     Watch { guard, from: now() }
 }
 
-struct Watch<'a> {
+/// What `watch` returns.
+pub(crate) struct Watch<'a> {
     guard: &'a Guard,
     from: u128,
 }
