@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use meshlock_testing::eventually;
+use meshlock_testing::{BoundedCommand, eventually};
 use rustix::process::Signal;
 
 use super::site::{Files, Process, json, meshlock, output, says};
@@ -46,7 +46,7 @@ fn a_command_that_is_given_several_nodes_uses_the_first_that_answers() {
     // Other commands do the same, and the variable is read like the flag.
     let mut status = meshlock(files.home());
     status.args(["status", "--plain", "--json"]).env("MESHLOCK_NODE", &nodes);
-    let status = status.output().unwrap();
+    let status = status.output_in_time();
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
     assert_eq!(status["site"], "b");
     // If none answers, the message names all of them.

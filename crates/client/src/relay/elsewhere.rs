@@ -25,7 +25,7 @@ use crate::node_endpoint::NodeEndpoint;
 const ANSWER_WITHIN: Span = Span::from_millis(1000);
 
 /// A node that has answered the greeting.
-struct Greeted {
+struct GreetedNode {
     line: Line,
     /// When the greeting was said, on this machine's clock.
     said: Time,
@@ -34,7 +34,7 @@ struct Greeted {
 
 /// An attempt to reach a node, by a thread.
 struct Attempt {
-    greeted: Receiver<io::Result<Greeted>>,
+    greeted: Receiver<io::Result<GreetedNode>>,
     /// Becomes readable when the thread has ended.
     ended: UnixStream,
 }
@@ -70,7 +70,7 @@ impl Relay {
     }
 
     /// Connects to the node at this index. Returns `None` if it cannot be used, or the time is up.
-    fn reach(&mut self, at: usize, hello: &ToNode) -> io::Result<Option<Greeted>> {
+    fn reach(&mut self, at: usize, hello: &ToNode) -> io::Result<Option<GreetedNode>> {
         let NodeEndpoint::Tcp { .. } = self.places[at] else { return Ok(None) };
         let Some(until) = self.attempt_ends() else { return Ok(None) };
         let attempt = Attempt::begin(self.places[at].clone(), hello.clone(), until)?;
@@ -86,8 +86,8 @@ impl Relay {
     }
 
     /// Claims at another node what the session holds. If the node accepts it, the session is there from now on. Returns whether it is.
-    fn claim_at(&mut self, greeted: Greeted, leaves: bool) -> io::Result<bool> {
-        let Greeted { line, said, welcome } = greeted;
+    fn claim_at(&mut self, greeted: GreetedNode, leaves: bool) -> io::Result<bool> {
+        let GreetedNode { line, said, welcome } = greeted;
         let Some(says) = self.session.on_welcome(&welcome, said, now()) else { return Ok(false) };
         let mut former = std::mem::replace(&mut self.line, line);
         for said in says {
@@ -168,7 +168,7 @@ impl Attempt {
 }
 
 /// Connects to a node and greets it.
-fn greet(place: &NodeEndpoint, hello: &ToNode, until: Time) -> io::Result<Greeted> {
+fn greet(place: &NodeEndpoint, hello: &ToNode, until: Time) -> io::Result<GreetedNode> {
     let NodeEndpoint::Tcp { address, security } = place else {
         return Err(io::Error::other("a session does not move to a socket of this machine"));
     };
@@ -181,7 +181,7 @@ fn greet(place: &NodeEndpoint, hello: &ToNode, until: Time) -> io::Result<Greete
     loop {
         if let Some(welcome) = line.take().map_err(io::Error::other)? {
             line.node.set_nonblocking(true)?;
-            return Ok(Greeted { line, said, welcome });
+            return Ok(GreetedNode { line, said, welcome });
         }
         exchange(&mut line, deadline)?;
     }
