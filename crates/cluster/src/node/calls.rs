@@ -53,11 +53,14 @@ impl CallMessage {
 
     /// Returns the message in a packet's content and the incarnation that it is for, if there is one.
     fn take(content: Content) -> Option<(Incarnation, Self)> {
-        let (to, number, part) = match content {
-            Content::Call { to, number, body } => (to, number, CallPart::Call(body)),
-            Content::CallAnswer { to, number, body } => (to, number, CallPart::Answer(body)),
-            Content::CallEnded { to, number } => (to, number, CallPart::Ended),
-            _ => return None,
+        let (to, number, part) = if let Content::Call { to, number, body } = content {
+            (to, number, CallPart::Call(body))
+        } else if let Content::CallAnswer { to, number, body } = content {
+            (to, number, CallPart::Answer(body))
+        } else if let Content::CallEnded { to, number } = content {
+            (to, number, CallPart::Ended)
+        } else {
+            return None;
         };
         Some((to, CallMessage { number, part }))
     }

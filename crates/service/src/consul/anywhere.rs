@@ -40,7 +40,6 @@ pub(crate) fn subject_of_key(method: &Method, key: &str, query: &str) -> Option<
         KvCall::Read { target: ReadTarget::Key { path: KeyPath::Contender(_, lease), .. }, .. } => {
             Some(CallSubject::Lease(lease.number()))
         }
-        KvCall::Read { .. } => None,
         KvCall::Write { write: KvWrite::Acquire { session, .. } | KvWrite::Release { session }, .. } => {
             of_session(&session)
         }
@@ -48,8 +47,8 @@ pub(crate) fn subject_of_key(method: &Method, key: &str, query: &str) -> Option<
             KeyPath::Contender(_, lease) => CallSubject::Lease(lease.number()),
             KeyPath::Lock(lock) | KeyPath::Document(lock) => CallSubject::Lock(lock),
         }),
-        // Which session changes a document shows only when it is compared with the current one.
-        KvCall::Write { write: KvWrite::Change { .. }, .. } => None,
+        // Any site can say who holds a lock. Which session changes a document shows only when it is compared with the current one.
+        KvCall::Read { .. } | KvCall::Write { write: KvWrite::Change { .. }, .. } => None,
     }
 }
 

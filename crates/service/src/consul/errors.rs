@@ -100,6 +100,7 @@ impl Consul {
     }
 
     /// Builds the error for a lock that was not acquired, where the answer is not simply `false`.
+    #[expect(clippy::unused_self, reason = "it is called like the methods whose errors it explains")]
     pub(super) fn not_held(&self, error: &AcquireError) -> ConsulError {
         let status = match error {
             AcquireError::Registry(RegistryError::NoLease(lease)) => return Consul::no_session(*lease),

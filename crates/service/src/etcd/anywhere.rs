@@ -15,7 +15,7 @@ use super::shapes::{TxnAction, shape};
 use crate::forward::{ForwardError, KEEP_ALIVE};
 use crate::proto::etcdserverpb::{LeaseKeepAliveRequest, LeaseKeepAliveResponse, RangeRequest, TxnRequest};
 use crate::proto::mvccpb::KeyValue;
-use crate::sessions::Place;
+use crate::sessions::SessionPlace;
 
 /// How often a key is looked at that does not exist yet: no change is noted when a client begins to wait.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -98,8 +98,10 @@ pub(super) struct KeyElsewhere {
     etcd: Etcd,
     caller: Admitted,
     name: Vec<u8>,
-    /// What it was at the last look; `None` before the first one.
-    seen: Option<Option<KeyRecord>>,
+    /// What it was at the last look, if it was there.
+    seen: Option<KeyRecord>,
+    /// Whether it was looked at.
+    was_seen: bool,
 }
 
 impl KeyElsewhere {
@@ -109,16 +111,21 @@ impl KeyElsewhere {
             return Ok(None);
         }
         let subject = CallSubject::Key(name.to_vec());
-        let Place::At(_) = etcd.sessions.place_of(caller, &subject).await else { return Ok(None) };
-        let mut key =
-            KeyElsewhere { etcd: etcd.clone(), caller: caller.clone(), name: name.to_vec(), seen: None };
+        let SessionPlace::At(_) = etcd.sessions.place_of(caller, &subject).await else { return Ok(None) };
+        let mut key = KeyElsewhere {
+            etcd: etcd.clone(),
+            caller: caller.clone(),
+            name: name.to_vec(),
+            seen: None,
+            was_seen: false,
+        };
         key.next().await?;
         Ok(Some(key))
     }
 
     /// Returns what was seen last.
     pub(super) fn seen(&self) -> Option<KeyValue> {
-        let KeyRecord { created, modified, version, lease, value } = self.seen.clone().flatten()?;
+        let KeyRecord { created, modified, version, lease, value } = self.seen.clone()?;
         Some(KeyValue {
             key: self.name.clone(),
             create_revision: created,
@@ -131,7 +138,9 @@ impl KeyElsewhere {
 
     /// Notes that no site has the key. It is not looked for again at once.
     async fn absent(&mut self) -> Option<KeyValue> {
-        if self.seen.replace(None) == Some(None) {
+        let was_absent = self.was_seen && self.seen.is_none();
+        (self.seen, self.was_seen) = (None, true);
+        if was_absent {
             sleep(LOOK_INTERVAL).await;
         }
         None
@@ -141,16 +150,18 @@ impl KeyElsewhere {
     pub(super) async fn next(&mut self) -> Result<Option<KeyValue>, Status> {
         let subject = CallSubject::Key(self.name.clone());
         let site = match self.etcd.sessions.place_of(&self.caller, &subject).await {
-            Place::At(site) => site,
-            Place::Here | Place::Nowhere => return Ok(self.absent().await),
-            Place::Unknown(missing) => return Err(ForwardError::Unknown(missing).into()),
+            SessionPlace::At(site) => site,
+            SessionPlace::Here | SessionPlace::Nowhere => return Ok(self.absent().await),
+            SessionPlace::Unknown(missing) => return Err(ForwardError::Unknown(missing).into()),
         };
-        let (first, seen) = (self.seen.is_none(), self.seen.clone().flatten());
+        let (first, seen) = (!self.was_seen, self.seen.clone());
         let ask = CallAsk::Look { key: self.name.clone(), first, seen };
         match self.etcd.sessions.forward(&site, &self.caller, ask).await? {
-            CallReply::Key(record) => self.seen = Some(record),
+            CallReply::Key(record) => (self.seen, self.was_seen) = (record, true),
             CallReply::Refused(why) => return Err(Status::unavailable(format!("meshlock: {why}"))),
-            _ => return Ok(self.absent().await),
+            CallReply::NotHere | CallReply::Running | CallReply::Found(_) | CallReply::Done(_) => {
+                return Ok(self.absent().await);
+            }
         }
         Ok(self.seen())
     }

@@ -69,6 +69,7 @@ pub(super) fn without_code(status: Status) -> Status {
 }
 
 impl Etcd {
+    #[expect(clippy::unused_self, reason = "it is called like the methods whose errors it explains")]
     pub(super) fn not_held(&self, error: AcquireError) -> Status {
         match error {
             AcquireError::Registry(RegistryError::NoLease(_)) | AcquireError::SessionOver => {

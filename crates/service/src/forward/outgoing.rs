@@ -20,7 +20,7 @@ use tonic::{Code, Status};
 
 use super::messages;
 use crate::own::api_error;
-use crate::sessions::{Place, Sessions};
+use crate::sessions::{SessionPlace, Sessions};
 
 /// A call is repeated after this time without a word about it.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(1);
@@ -211,15 +211,15 @@ impl Sessions {
         audited: Option<&str>,
     ) -> Result<Option<ForwardedAnswer>, ForwardError> {
         let mut place = match at {
-            Some(site) => Place::At(site),
+            Some(site) => SessionPlace::At(site),
             None => self.place_of(caller, subject).await,
         };
         let mut is_second = false;
         loop {
             let site = match place {
-                Place::Here | Place::Nowhere => return Ok(None),
-                Place::Unknown(missing) => return Err(ForwardError::Unknown(missing)),
-                Place::At(site) => site,
+                SessionPlace::Here | SessionPlace::Nowhere => return Ok(None),
+                SessionPlace::Unknown(missing) => return Err(ForwardError::Unknown(missing)),
+                SessionPlace::At(site) => site,
             };
             if let Some(call) = audited {
                 self.front().note_forwarded(caller, &site, call);

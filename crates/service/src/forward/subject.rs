@@ -90,11 +90,12 @@ pub(super) fn forwardable(path: &str) -> Option<Forwardable> {
     ]
     .into_iter()
     .find_map(|(start, kind)| Some((kind, path.strip_prefix(start)?)))?;
-    match kind {
-        Forwardable::Acquire if rest.ends_with("/acquire") => Some(Forwardable::Acquire),
-        Forwardable::Acquire if rest.ends_with("/release") => Some(Forwardable::Release),
-        Forwardable::Acquire => None,
-        kind => Some(kind),
+    let is_lock = kind == Forwardable::Acquire;
+    match rest.rsplit_once('/') {
+        Some((_, "acquire")) if is_lock => Some(Forwardable::Acquire),
+        Some((_, "release")) if is_lock => Some(Forwardable::Release),
+        Some(_) | None if is_lock => None,
+        Some(_) | None => Some(kind),
     }
 }
 
@@ -226,6 +227,7 @@ mod tests {
         subject(forwardable(path)?, &request).map(|(subject, _)| subject)
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "it is compared with an optional one")]
     fn key(name: &str) -> Option<CallSubject> {
         Some(CallSubject::Key(name.as_bytes().to_vec()))
     }

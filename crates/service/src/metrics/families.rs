@@ -334,6 +334,11 @@ impl Snapshot {
             MetricFamily { name: "api_calls", help: "API calls by service and result code." },
             api.calls.clone(),
         )?;
+        Snapshot::forwarded(api, page)
+    }
+
+    /// The calls that sites forward to each other.
+    fn forwarded(api: &ApiSnapshot, page: &mut Page<'_>) -> fmt::Result {
         page.counters(
             MetricFamily {
                 name: "forwarded_calls",

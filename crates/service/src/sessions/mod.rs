@@ -40,8 +40,8 @@ pub(crate) use holders::{Holder, HolderWatch, WatchError, holders_in};
 pub(crate) use key::{KeyAcquisition, KeyObserver};
 use order::{RegistryGuard, assert_registry_is_free};
 pub(crate) use promise::REACTION;
-pub(crate) use whereabouts::Place;
 use whereabouts::Remembered;
+pub(crate) use whereabouts::SessionPlace;
 
 use registry::{ApiLimits, BeginOutcome, KeyGrant, NewKey, Registry, RegistryError, RegistryKey};
 pub(crate) use stopping::{StreamEnd, until_end};

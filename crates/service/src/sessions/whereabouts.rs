@@ -39,7 +39,7 @@ const MAX_REMEMBERED: usize = 4096;
 
 /// The place of what a call is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum SessionPlace {
     Here,
     At(SiteName),
     /// No member has it.
@@ -53,11 +53,11 @@ pub(crate) enum Place {
 pub(crate) struct Remembered(Mutex<BTreeMap<i64, (Option<SiteName>, Time)>>);
 
 impl Remembered {
-    fn get(&self, subject: &CallSubject, now: Time) -> Option<Place> {
+    fn get(&self, subject: &CallSubject, now: Time) -> Option<SessionPlace> {
         let CallSubject::Lease(lease) = subject else { return None };
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (site, _) = all.get(lease).filter(|(_, until)| *until > now)?;
-        Some(site.clone().map_or(Place::Nowhere, Place::At))
+        Some(site.clone().map_or(SessionPlace::Nowhere, SessionPlace::At))
     }
 
     fn put(&self, subject: &CallSubject, site: Option<SiteName>, now: Time) {
@@ -130,15 +130,15 @@ impl Sessions {
     }
 
     /// Finds what a call is about.
-    pub(crate) async fn place_of(&self, caller: &Admitted, subject: &CallSubject) -> Place {
+    pub(crate) async fn place_of(&self, caller: &Admitted, subject: &CallSubject) -> SessionPlace {
         if self.has(&caller.principal, subject) >= best(subject) {
-            return Place::Here;
+            return SessionPlace::Here;
         }
         if let Some(place) = self.0.remembered.get(subject, now()) {
             return place;
         }
         match self.named(subject) {
-            Some(site) => Place::At(site),
+            Some(site) => SessionPlace::At(site),
             None => self.ask_members(caller, subject).await,
         }
     }
@@ -153,7 +153,7 @@ impl Sessions {
     }
 
     /// Asks all members who has something.
-    pub(crate) async fn ask_members(&self, caller: &Admitted, subject: &CallSubject) -> Place {
+    pub(crate) async fn ask_members(&self, caller: &Admitted, subject: &CallSubject) -> SessionPlace {
         let others = self.front().other_members();
         let ask = |site: SiteName| async move {
             let found = timeout(FIND_TIMEOUT, self.forward(&site, caller, CallAsk::Find(subject.clone())));
@@ -171,15 +171,15 @@ impl Sessions {
         let best = best.max_by_key(|(rank, _)| *rank);
         let missing = || answers.iter().filter(|(_, rank)| rank.is_none()).map(|(site, _)| site.clone());
         let place = match best {
-            Some((rank, site)) if rank > here => Place::At(site.clone()),
-            _ if here > 0 => Place::Here,
-            _ if missing().next().is_some() => return Place::Unknown(missing().collect()),
-            _ => Place::Nowhere,
+            Some((rank, site)) if rank > here => SessionPlace::At(site.clone()),
+            _ if here > 0 => SessionPlace::Here,
+            _ if missing().next().is_some() => return SessionPlace::Unknown(missing().collect()),
+            _ => SessionPlace::Nowhere,
         };
         match &place {
-            Place::At(site) => self.0.remembered.put(subject, Some(site.clone()), now()),
-            Place::Nowhere => self.0.remembered.put(subject, None, now()),
-            Place::Here | Place::Unknown(_) => {}
+            SessionPlace::At(site) => self.0.remembered.put(subject, Some(site.clone()), now()),
+            SessionPlace::Nowhere => self.0.remembered.put(subject, None, now()),
+            SessionPlace::Here | SessionPlace::Unknown(_) => {}
         }
         place
     }
