@@ -429,6 +429,16 @@ impl Leadership {
             return None;
         }
         self.joiners.retain(|_, joiner| now.since(joiner.asked_at) < timing.forget_joiner);
+        let (first, drained) = (view.epoch == Epoch::default(), self.drained == Some(view.epoch));
+        if !first
+            && !drained
+            && self.rules.is_none()
+            && self.joiners.is_empty()
+            && !view.members.iter().any(|member| self.grants.is_over(member, now))
+        {
+            // Most calls end here, before anything is copied.
+            return None;
+        }
         let mut members: Vec<Member> =
             view.members.iter().filter(|member| !self.grants.is_over(member, now)).cloned().collect();
         let to_exclude = self.to_exclude(view, now);
@@ -447,8 +457,6 @@ impl Leadership {
             }
         }
         members.sort();
-        let drained = self.drained == Some(view.epoch);
-        let first = view.epoch == Epoch::default();
         let current = if first { first_rules } else { &view.rules };
         let rules = self.rules.as_ref().map_or(current, |wanted| &wanted.rules).clone();
         if first && members.is_empty() || members == view.members && rules == view.rules && !drained {
