@@ -147,6 +147,11 @@ fn a_site_that_dies_while_it_asks_to_join_has_one_lease_from_the_view_that_lets_
 }
 
 #[test]
+fn every_member_learns_the_access_document_in_the_seed_in_which_nobody_told_one() {
+    assert_eq!(run(80_000_615, &RunOptions::default()).violation, None);
+}
+
+#[test]
 fn a_run_in_which_not_every_client_was_served_does_not_say_how_long_that_took() {
     // A voter came back with an old copy of its disk, so that nobody promises anything.
     let report = run(50_000_811, &RunOptions::default());
@@ -248,6 +253,7 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::MinorityPromoted,
     Mutant::RemovedIsRenewed,
     Mutant::AnyBaseAccepted,
+    Mutant::DocumentToldOnce,
     Mutant::RevokedIsCarried,
     Mutant::TokenStays,
     Mutant::OlderMemberNotAsked,

@@ -158,6 +158,8 @@ mutants! {
     AnyBaseAccepted,
     /// The access document changes although a member does not know it.
     OlderMemberNotAsked,
+    /// A leader does not ask members that may know no access document.
+    DocumentToldOnce,
 }
 
 /// Returns whether the bug is switched on: never, in this build.

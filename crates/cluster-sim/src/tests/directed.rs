@@ -92,6 +92,22 @@ fn a_leader_whose_disk_is_stuck_makes_room_for_another() {
     assert_eq!(broken(&report), Some("starvation"));
 }
 
+#[test]
+fn a_member_learns_an_access_document_though_the_leader_that_proposed_it_could_tell_nobody() {
+    let mut cluster = calm_cluster(4);
+    cluster.founders = 3;
+    // The leader's disk is stuck, so that the other voters know that the document was agreed on, and the leader does not. The one that
+    // leads after it has known it before.
+    let stuck = ClusterFault::StuckDisk { machine: 0, length: 6 * SECOND };
+    let change = ClusterFault::Access { machine: 1, number: 0 };
+    let faults = vec![(4 * SECOND, stuck), (4 * SECOND + 1, change)];
+    let report = run_with(&cluster, faults.clone());
+    assert_eq!(report.violation, None);
+    assert!(seen(&report, Occurrence::AccessLearnt) >= 4 && seen(&report, Occurrence::LeaderMadeRoom) > 0);
+    let report = mutant::with(Mutant::DocumentToldOnce, || run_with(&cluster, faults));
+    assert_eq!(broken(&report), Some("admission"));
+}
+
 /// A site that does not vote loses its disk twice, and its calendar is set back each time. It takes part again in between,
 /// which the first site, a leader until then, does not know: it is paused and cut off from the other voters. Then the
 /// site asks this former leader first, at `resumes`, because nobody else hears it.

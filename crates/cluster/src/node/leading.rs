@@ -41,8 +41,9 @@ impl Node {
                 }
                 if epoch < view.epoch {
                     let view = view.clone();
-                    self.send_view(from.site, view, out);
+                    self.send_view(from.site.clone(), view, out);
                 }
+                self.ask_access_known(&from, out);
             }
             Content::Join { epoch, reached, address }
             | Content::JoinWithToken { epoch, reached, address, .. } => {
