@@ -39,6 +39,7 @@ impl World {
                 let node = self.machines[machine].node.as_ref().expect("it proposes");
                 let last = node.view().clone();
                 AdmissionCheck::on_proposed(machine, node, &view, self.now)?;
+                self.one_lease.on_proposed(node, machine, &view, self.now)?;
                 self.leases.on_proposed(machine, &last, &view, self.now)?;
             }
             Note::Leads(term) => {

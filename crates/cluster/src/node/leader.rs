@@ -180,6 +180,7 @@ impl Leadership {
             contact.since = now;
         }
         contact.last = now;
+        self.grants.on_asked(&member, now);
         self.first_reports.retain(|(by, of), _| *by != member || unreachable.contains(of));
         for other in &unreachable {
             self.first_reports.entry((member.clone(), other.clone())).or_insert(now);
@@ -428,7 +429,9 @@ impl Leadership {
         if self.pending.is_some() || self.waits_for_leaving(view, timing).is_some_and(|until| now < until) {
             return None;
         }
-        self.joiners.retain(|_, joiner| now.since(joiner.asked_at) < timing.forget_joiner);
+        if !mutant::is_on(Mutant::JoinerNotForgotten) {
+            self.joiners.retain(|_, joiner| now.since(joiner.asked_at) < timing.forget_joiner);
+        }
         let (first, drained) = (view.epoch == Epoch::default(), self.drained == Some(view.epoch));
         if !first
             && !drained
