@@ -109,7 +109,8 @@ impl SiteMachine {
         if let Some((_, writes)) = lost.front().filter(|(_, writes)| writes.len() > 1 && draw.bool()) {
             coverage.record(Occurrence::BatchTorn);
             if keeps_torn_batch() {
-                self.write(&writes[1..]);
+                // The last one: a ballot that knows of entries which the disk does not have.
+                self.write(&writes[writes.len() - 1..]);
             }
         }
     }

@@ -147,7 +147,16 @@ fn a_site_that_dies_while_it_asks_to_join_is_left_out_soon_after_the_view_that_l
 }
 
 #[test]
+fn a_learner_whose_vote_will_be_needed_keeps_its_disk() {
+    // One voter becomes two. The second one has caught up when its disk is to be lost, and votes before the leader could know that.
+    let options = RunOptions { faults: Some(8), ..RunOptions::default() };
+    assert_eq!(run(70_011_280, &options).violation, None);
+}
+
+#[test]
 fn every_member_learns_the_access_document_in_the_seed_in_which_nobody_told_one() {
+    // Since then operators also change the document twice at once, and this seed does not show the mutant `DocumentToldOnce` any more;
+    // `directed.rs` does.
     assert_eq!(run(80_000_615, &RunOptions::default()).violation, None);
 }
 
@@ -183,7 +192,7 @@ fn writing_a_run_down_does_not_change_it() {
 /// Which mutant breaks which property, the table in [`properties`], and a seed in which it did: if it does not any more, because what a seed
 /// draws has changed, one of the following does.
 const BREAKS: [(Mutant, &str, u64); 43] = [
-    (Mutant::CensusSkipped, "exclusion", 4),
+    (Mutant::CensusSkipped, "exclusion", 14),
     (Mutant::GrantWithoutLease, "exclusion", 0),
     (Mutant::LapseKeepsLocks, "exclusion", 19),
     (Mutant::BrokenIsFreeAtOnce, "exclusion", 8),
@@ -196,7 +205,7 @@ const BREAKS: [(Mutant, &str, u64); 43] = [
     (Mutant::OtherClusterAccepted, "agreement", 29),
     (Mutant::FenceNotCarried, "fences", 1),
     (Mutant::FenceStuck, "fences", 1),
-    (Mutant::FenceStuck, "updates", 33),
+    (Mutant::FenceStuck, "updates", 101),
     (Mutant::LeaseFromReceipt, "leases", 38),
     (Mutant::ExclusionOneTickEarly, "leases", 2),
     (Mutant::NewLeaderDoesNotWait, "leases", 0),
@@ -206,7 +215,7 @@ const BREAKS: [(Mutant, &str, u64); 43] = [
     (Mutant::ElectionRestartsLeases, "one lease", 47),
     (Mutant::ReconnectDropsOne, "starvation", 88),
     (Mutant::NoDetours, "starvation", 154),
-    (Mutant::LeftUnnoticed, "starvation", 27),
+    (Mutant::LeftUnnoticed, "starvation", 112),
     (Mutant::GoneClientKeepsLocks, "departed", 3),
     (Mutant::OutageIsContention, "contention", 0),
     (Mutant::OldEpochAccepted, "sound", 0),
@@ -219,11 +228,11 @@ const BREAKS: [(Mutant, &str, u64); 43] = [
     (Mutant::RenewalRevivesLost, "sound", 8),
     (Mutant::WaiterNotNoted, "sound", 0),
     (Mutant::DrainedUnnoticed, "sound", 7),
-    (Mutant::TornBatchKept, PANIC, 2849),
     (Mutant::AckDoesNotSendOn, "starvation", 6),
     (Mutant::VoidDropsSent, "sound", 2),
-    (Mutant::HeldForEver, "starvation", 4),
-    (Mutant::AdmissionIgnored, "admission", 0),
+    (Mutant::HeldForEver, "starvation", 7),
+    (Mutant::AdmissionIgnored, "admission", 803),
+    (Mutant::AnyBaseAccepted, "admission", 9),
     (Mutant::JoinerNotForgotten, "one lease", 10),
     (Mutant::NewcomerHasALease, "one lease", 353),
 ];
@@ -254,7 +263,7 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::OldVotersNotAsked,
     Mutant::MinorityPromoted,
     Mutant::RemovedIsRenewed,
-    Mutant::AnyBaseAccepted,
+    Mutant::TornBatchKept,
     Mutant::DocumentToldOnce,
     Mutant::RevokedIsCarried,
     Mutant::TokenStays,
