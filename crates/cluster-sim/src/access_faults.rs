@@ -1,6 +1,7 @@
 //! Changes of the access document: which runs have them, and what operators do.
 //!
 //! Operators add entries to the list of the revoked, each based on what their site knows then, so that of two at the same time one is refused.
+//! Often two do it at different sites, the second one just when the first one's document is agreed on and not known everywhere.
 //! And they remove sites that have left for good, which are started again all the same: such a site must not come back.
 //!
 //! They are drawn from a generator of their own, so that the other faults of a seed are the same as without them.
@@ -41,7 +42,26 @@ pub(super) fn draw(settings: &mut SeedSettings) {
         };
         settings.faults.push((time, fault));
     }
+    draw_pairs(settings);
     settings.faults.sort_by_key(|(time, _)| *time);
+}
+
+/// Draws for about half of the changes another one at another site, a few trips later: from a generator of its own, so that the others are
+/// the same as without it.
+fn draw_pairs(settings: &mut SeedSettings) {
+    let mut draw = Rng::with_seed(settings.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x0acc_e552);
+    let soon = 6 * settings.trip() + 3 * settings.disk + 1;
+    let mut pairs = Vec::new();
+    for (time, fault) in &settings.faults {
+        if let ClusterFault::Access { number, .. } = fault
+            && draw.bool()
+        {
+            let time = (time + draw.u64(..=soon)).min(settings.calm - 1);
+            let (machine, number) = (draw.usize(..settings.machines), number + MAX_FAULTS);
+            pairs.push((time, ClusterFault::Access { machine, number }));
+        }
+    }
+    settings.faults.append(&mut pairs);
 }
 
 impl World {

@@ -65,12 +65,16 @@ impl World {
         (self.machines[machine].disk, self.machines[machine].lost_disk) = (Disk::default(), true);
     }
 
-    /// Lets a disk complete nothing any more, if all voters vote: at the very first start nearly all disks are needed.
+    /// Lets a disk complete nothing any more, if all first voters vote or have voted: at the very first start nearly all disks are needed. And
+    /// where voters change only if the others can decide without it.
     pub(super) fn stick_for_good(&mut self, machine: usize) {
         let voters = self.settings.founders.min(MAX_VOTERS);
-        let votes =
-            |host: &super::machine::SiteMachine| host.node.as_ref().is_some_and(|node| node.has_vote());
-        if self.machines[..voters].iter().all(votes) {
+        let changes = self.settings.changes_voters();
+        let has_begun = |host: &super::machine::SiteMachine| {
+            let votes = host.node.as_ref().is_some_and(|node| node.has_vote());
+            votes || changes && host.disk.knows_other_voters()
+        };
+        if self.machines[..voters].iter().all(has_begun) && (!changes || self.survives_loss_of(machine)) {
             self.coverage.record(Occurrence::DiskStuckForGood);
             self.machines[machine].stuck_until = Moment(u64::MAX);
         }
@@ -87,11 +91,11 @@ impl World {
     /// Crashes a site's process, if it runs, and puts the copy of its disk back that was made for this fault.
     pub(super) fn put_back(&mut self, at: usize, machine: usize, down: u64) {
         self.crash(machine, down);
+        let votes = self.votes_with_disk(machine);
         let host = &mut self.machines[machine];
         let Some((_, copy)) = host.copies.iter().find(|(of, _)| *of == at) else { return };
         if host.disk != *copy {
             host.disk = copy.clone();
-            let votes = machine < self.settings.founders.min(MAX_VOTERS);
             host.lost_disk |= host.disk == Disk::default();
             self.forgetful_voter |= votes;
             let what = if votes { Occurrence::OldDiskOfVoter } else { Occurrence::OldDiskOfMember };

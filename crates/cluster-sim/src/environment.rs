@@ -106,6 +106,13 @@ impl Environment {
         !self.versions.is_empty()
     }
 
+    /// Lets no site speak an older version than this one.
+    pub(crate) fn speak_at_least(&mut self, oldest: u16) {
+        for (version, _) in &mut self.versions {
+            *version = oldest.max(*version);
+        }
+    }
+
     /// Makes the limits of a node small.
     pub(crate) fn limit(&self, config: &mut Config) {
         if let Some(limits) = self.limits {

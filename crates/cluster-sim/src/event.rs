@@ -1,9 +1,12 @@
-//! Events, and a hash of those that happened.
+//! Events, their queue, and a hash of those that happened.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::hash::{Hash, Hasher};
 
 use meshlock_protocol::Fence;
 
+use super::clock::Moment;
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::node::{ClientAnswer, ClientCall, Packet, WriteToken};
 use meshlock_cluster::table::Session;
@@ -108,6 +111,37 @@ impl Event {
             Event::Update { client, lock, fence, read, .. } => (client, lock, fence, read).hash(hash),
             Event::Calm | Event::Bound => {}
         }
+    }
+}
+
+/// Events that are to happen: the earliest first, and those of the same moment in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct EventQueue {
+    /// For each event its moment, its number and its place.
+    order: BinaryHeap<Reverse<(Moment, u64, usize)>>,
+    /// Events are large, and stay at their places while others come and go.
+    events: Vec<Option<Event>>,
+    free: Vec<usize>,
+    last: u64,
+}
+
+impl EventQueue {
+    pub(super) fn push(&mut self, moment: Moment, event: Event) {
+        self.last += 1;
+        let place = self.free.pop().unwrap_or(self.events.len());
+        if place == self.events.len() {
+            self.events.push(Some(event));
+        } else {
+            self.events[place] = Some(event);
+        }
+        self.order.push(Reverse((moment, self.last, place)));
+    }
+
+    pub(super) fn pop(&mut self) -> Option<(Moment, Event)> {
+        let Reverse((moment, _, place)) = self.order.pop()?;
+        self.free.push(place);
+        let event = self.events[place].take().expect("each place in the order has an event");
+        Some((moment, event))
     }
 }
 

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use meshlock_protocol::Epoch;
 
 use super::clock::{Clock, Moment};
-use super::coverage::{Coverage, Occurrence};
+use super::coverage::{Occurrence, OccurrenceCounter};
 use super::event::Event;
 use super::faults::CrashPoint;
 use meshlock_cluster::membership::disk::{Disk, DiskWrite};
@@ -93,7 +93,7 @@ impl SiteMachine {
     /// Loses batches because the process crashed. Of the batches that the disk has not completed, any number of the
     /// first ones are written. The next one may have been written in part: a disk that writes only whole batches
     /// detects that, and discards it.
-    pub(super) fn lose_tail(&mut self, draw: &mut Rng, coverage: &mut Coverage) {
+    pub(super) fn lose_tail(&mut self, draw: &mut Rng, coverage: &mut OccurrenceCounter) {
         let mut tail = std::mem::take(&mut self.unsynced);
         self.writing_since = None;
         let lost = tail.split_off(draw.usize(..=tail.len()));
@@ -109,7 +109,8 @@ impl SiteMachine {
         if let Some((_, writes)) = lost.front().filter(|(_, writes)| writes.len() > 1 && draw.bool()) {
             coverage.record(Occurrence::BatchTorn);
             if keeps_torn_batch() {
-                self.write(&writes[1..]);
+                // The last one: a ballot that knows of entries which the disk does not have.
+                self.write(&writes[writes.len() - 1..]);
             }
         }
     }

@@ -36,10 +36,7 @@ impl World {
             Note::Granted(member) => self.leases.on_granted(machine, member, self.now),
             Note::Proposed(view) => {
                 self.coverage.record(Occurrence::ViewProposed);
-                let node = self.machines[machine].node.as_ref().expect("it proposes");
-                let last = node.view().clone();
-                AdmissionCheck::on_proposed(machine, node, &view, self.now)?;
-                self.leases.on_proposed(machine, &last, &view, self.now)?;
+                self.check_proposal(machine, &view)?;
             }
             Note::Leads(term) => {
                 self.coverage.record(Occurrence::LeaderElected);
@@ -88,6 +85,14 @@ impl World {
             | Note::CannotOpen { .. } => {}
         }
         Ok(())
+    }
+
+    /// Checks a view that a leader proposes.
+    fn check_proposal(&self, machine: usize, view: &View) -> CheckResult {
+        let node = self.machines[machine].node.as_ref().expect("it proposes");
+        AdmissionCheck::on_proposed(machine, node, view, self.now)?;
+        self.one_lease.on_proposed(node, machine, view, self.now)?;
+        self.leases.on_proposed(machine, node.view(), view, self.now)
     }
 
     /// Counts a leader that has stepped down while its disk has kept it waiting for as long as voters wait for a silent

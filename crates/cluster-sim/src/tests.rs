@@ -142,8 +142,22 @@ fn a_grant_does_not_depend_on_a_carrier_because_its_beat_was_the_first() {
 }
 
 #[test]
-fn a_site_that_dies_while_it_asks_to_join_has_one_lease_from_the_view_that_lets_it_in() {
+fn a_site_that_dies_while_it_asks_to_join_is_left_out_soon_after_the_view_that_lets_it_in() {
     assert_eq!(run(60_014_672, &RunOptions::default()).violation, None);
+}
+
+#[test]
+fn a_learner_whose_vote_will_be_needed_keeps_its_disk() {
+    // One voter becomes two. The second one has caught up when its disk is to be lost, and votes before the leader could know that.
+    let options = RunOptions { faults: Some(8), ..RunOptions::default() };
+    assert_eq!(run(70_011_280, &options).violation, None);
+}
+
+#[test]
+fn every_member_learns_the_access_document_in_the_seed_in_which_nobody_told_one() {
+    // Since then operators also change the document twice at once, and this seed does not show the mutant `DocumentToldOnce` any more;
+    // `directed.rs` does.
+    assert_eq!(run(80_000_615, &RunOptions::default()).violation, None);
 }
 
 #[test]
@@ -177,7 +191,7 @@ fn writing_a_run_down_does_not_change_it() {
 
 /// Which mutant breaks which property, the table in [`properties`], and a seed in which it did: if it does not any more, because what a seed
 /// draws has changed, one of the following does.
-const BREAKS: [(Mutant, &str, u64); 41] = [
+const BREAKS: [(Mutant, &str, u64); 44] = [
     (Mutant::CensusSkipped, "exclusion", 14),
     (Mutant::GrantWithoutLease, "exclusion", 0),
     (Mutant::LapseKeepsLocks, "exclusion", 19),
@@ -191,7 +205,7 @@ const BREAKS: [(Mutant, &str, u64); 41] = [
     (Mutant::OtherClusterAccepted, "agreement", 29),
     (Mutant::FenceNotCarried, "fences", 1),
     (Mutant::FenceStuck, "fences", 1),
-    (Mutant::FenceStuck, "updates", 89),
+    (Mutant::FenceStuck, "updates", 101),
     (Mutant::LeaseFromReceipt, "leases", 38),
     (Mutant::ExclusionOneTickEarly, "leases", 2),
     (Mutant::NewLeaderDoesNotWait, "leases", 0),
@@ -214,11 +228,13 @@ const BREAKS: [(Mutant, &str, u64); 41] = [
     (Mutant::RenewalRevivesLost, "sound", 8),
     (Mutant::WaiterNotNoted, "sound", 0),
     (Mutant::DrainedUnnoticed, "sound", 7),
-    (Mutant::TornBatchKept, PANIC, 2849),
     (Mutant::AckDoesNotSendOn, "starvation", 6),
     (Mutant::VoidDropsSent, "sound", 2),
     (Mutant::HeldForEver, "starvation", 7),
-    (Mutant::AdmissionIgnored, "admission", 0),
+    (Mutant::AdmissionIgnored, "admission", 803),
+    (Mutant::AnyBaseAccepted, "admission", 9),
+    (Mutant::JoinerNotForgotten, "one lease", 10),
+    (Mutant::NewcomerHasALease, "one lease", 353),
 ];
 
 /// Mutants with tests of their own, because it takes a certain seed, a certain schedule, certain reports or a site that lies to show
@@ -253,7 +269,8 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::RestoreForgets,
     Mutant::RecoveredIsBarred,
     Mutant::RemovedIsRenewed,
-    Mutant::AnyBaseAccepted,
+    Mutant::TornBatchKept,
+    Mutant::DocumentToldOnce,
     Mutant::RevokedIsCarried,
     Mutant::TokenStays,
     Mutant::OlderMemberNotAsked,

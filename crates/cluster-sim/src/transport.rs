@@ -9,6 +9,7 @@ use super::network::{Sent, Way};
 use super::properties::{CheckResult, sound};
 use super::world::World;
 use meshlock_cluster::links::Frame;
+use meshlock_cluster::names::Member;
 use meshlock_cluster::node::{Abilities, Content, Input, LinkPayload, Packet, Route};
 use meshlock_wire::sites::{
     AGREES_ON_ACCESS, CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, FORWARDS_CALLS, KNOWS_FENCE_FLOORS,
@@ -104,6 +105,11 @@ impl World {
 
     fn deliver(&mut self, (from, to): Way, packet: Packet) -> CheckResult {
         let from = self.names[from].clone();
+        if matches!(packet.content, Content::Join { .. } | Content::JoinWithToken { .. }) {
+            let site = if let Route::From(origin) = &packet.route { origin } else { &from };
+            let member = Member { site: site.clone(), incarnation: packet.incarnation };
+            self.one_lease.on_asked(to, member, self.now);
+        }
         self.drive(to, Input::Packet { from, packet })
     }
 

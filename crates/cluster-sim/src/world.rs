@@ -8,8 +8,8 @@ use meshlock_protocol::Epoch;
 
 use super::client::{Asked, ClientProcess, SimClient};
 use super::clock::Moment;
-use super::coverage::{Coverage, Occurrence};
-use super::event::{Event, EventHash};
+use super::coverage::{Occurrence, OccurrenceCounter};
+use super::event::{Event, EventHash, EventQueue};
 use super::machine::SiteMachine;
 use super::network::SimNetwork;
 use super::properties::CheckResult;
@@ -39,8 +39,7 @@ use meshlock_cluster::view::View;
 pub(super) struct World {
     pub(super) settings: SeedSettings,
     pub(super) now: Moment,
-    queue: BTreeMap<(Moment, u64), Event>,
-    sequence: u64,
+    queue: EventQueue,
     pub(super) draw: Rng,
     /// For what not all runs have.
     pub(super) more: Rng,
@@ -60,7 +59,7 @@ pub(super) struct World {
     pub(super) needless: Needless,
     pub(super) one_lease: OneLease,
     pub(super) voting: VotingCheck,
-    pub(super) coverage: Coverage,
+    pub(super) coverage: OccurrenceCounter,
     pub(super) trace: Trace,
     pub(super) calm: bool,
     /// Whether the disk of a voter was put back from an old copy.
@@ -85,8 +84,7 @@ impl World {
         let (clocks, strict) = (settings.changed_clocks(most), settings.keeps_drift(most));
         let mut world = World {
             now: Moment::default(),
-            queue: BTreeMap::new(),
-            sequence: 0,
+            queue: EventQueue::default(),
             draw: Rng::with_seed(settings.seed ^ 0x00c1_a551_c0de),
             more: Rng::with_seed(settings.seed ^ 0x00fa_17c0_de00),
             machines: clocks.iter().cloned().map(SiteMachine::new).collect(),
@@ -110,7 +108,7 @@ impl World {
             one_lease: OneLease::new(&settings, clocks),
             needless: Needless::new(&settings),
             voting: VotingCheck::default(),
-            coverage: Coverage::default(),
+            coverage: OccurrenceCounter::default(),
             trace: Trace::new(options.trace),
             calm: false,
             forgetful_voter: false,
@@ -144,7 +142,7 @@ impl World {
     /// Handles events until every client has been served in the calm or a property does not hold.
     pub(super) fn run(mut self) -> SeedReport {
         let mut verdict = Ok(());
-        while let Some(((moment, _), event)) = self.queue.pop_first() {
+        while let Some((moment, event)) = self.queue.pop() {
             self.now = moment;
             verdict = match self.paused_machine(&event) {
                 Some(machine) => {
@@ -174,14 +172,13 @@ impl World {
             served_micros: served,
             bound_micros: self.bound.micros(),
             left_out_micros: self.one_lease.longest,
-            coverage: self.coverage,
+            coverage: self.coverage.total(),
             trace: self.trace.lines,
         }
     }
 
     pub(super) fn at(&mut self, moment: Moment, event: Event) {
-        self.sequence += 1;
-        self.queue.insert((moment.max(self.now), self.sequence), event);
+        self.queue.push(moment.max(self.now), event);
     }
 
     pub(super) fn after(&mut self, micros: u64, event: Event) {

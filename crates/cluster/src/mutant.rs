@@ -190,6 +190,12 @@ mutants! {
     FrozenReleases,
     /// A site leaves although clients count on claims there.
     LeavesWithClaims,
+    /// A leader does not ask members that may know no access document.
+    DocumentToldOnce,
+    /// A site that has asked to join is let in however long it has been silent since.
+    JoinerNotForgotten,
+    /// A member that was let in and never asks for a lease is waited for as if it had one.
+    NewcomerHasALease,
 }
 
 /// Returns whether the bug is switched on: never, in this build.

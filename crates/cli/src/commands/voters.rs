@@ -51,12 +51,23 @@ pub(crate) fn role(voters: Option<&VotersReport>, site: &SiteName) -> Option<Rol
     of_site.next().map(|voter| Role::Voter(voter.presence))
 }
 
+/// Why two voters are worse than one, and what to do about it.
+const TWO_VOTERS: &str = "Two voters are more fragile than one: if either stops, no lock is granted, and if either loses its disk, the cluster must \
+     be recovered (`meshlock recover`). Let a third site vote (`meshlock site promote`).";
+
+/// Returns a warning if there is one voter, and the site will be the second.
+pub(crate) fn warning_of_second(voters: &VotersReport, site: &SiteName) -> Option<String> {
+    let is_second = voters.voters.len() == 1 && !voters.votes(site);
+    is_second.then(|| format!("{site} will be the second voter. {TWO_VOTERS}"))
+}
+
 /// Returns how many more failures the cluster survives, as a sentence.
 pub(crate) fn survives(voters: &VotersReport) -> String {
     match voters.spare() {
         Some(0) if voters.voters.len() == 1 => {
             "It is the only voter: no lock is granted while it is down.".to_owned()
         }
+        Some(0) if voters.voters.len() == 2 && voters.up() == 2 => TWO_VOTERS.to_owned(),
         Some(0) => "No more failure can be survived: if one of those that are up stops, no lock is granted."
             .to_owned(),
         Some(spare) => format!("{} can be survived.", counted(spare as u64, "more failure")),
@@ -143,6 +154,12 @@ mod tests {
                 &[Up][..],
                 "1 voter (s0), and 1 must be up. It is the only voter: no lock is granted while it is down.\n",
             ),
+            (
+                &[Up, Up],
+                "2 voters (s0, s1), and 2 must be up. Two voters are more fragile than one: if either stops, no lock is \
+                 granted, and if either loses its disk, the cluster must be recovered (`meshlock recover`). Let a third site vote (`meshlock \
+                 site promote`).\n",
+            ),
             (&[Up, Up, Up], "3 voters (s0, s1, s2), and 2 must be up. 1 more failure can be survived.\n"),
             (
                 &[Up, WithoutDisk, Up],
@@ -170,6 +187,19 @@ mod tests {
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains(" s1 takes part, but does not vote: it is silent, or cannot write"), "{text}");
         assert!(printed(&voters).contains(" s1 is away."));
+    }
+
+    #[test]
+    fn a_second_voter_is_warned_of_and_a_first_or_third_one_is_not() {
+        let second = |voters: &VotersReport, site: &str| warning_of_second(voters, &site.parse().unwrap());
+        let one = report(&[VoterPresence::Up]);
+        let warning = second(&one, "s1").unwrap();
+        assert!(
+            warning.starts_with("s1 will be the second voter. Two voters are more fragile than one"),
+            "{warning}"
+        );
+        assert_eq!(second(&one, "s0"), None, "it votes already");
+        assert_eq!(second(&report(&[VoterPresence::Up; 2]), "s2"), None);
     }
 
     #[test]

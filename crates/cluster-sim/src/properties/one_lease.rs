@@ -12,8 +12,12 @@
 //! | 2·L·drift | ages that voters say are measured on their clocks |
 //! | slack | 3 ticks, 12 trips, 6 writes: the last renewal of the member is confirmed, another view is completed, this one is agreed on |
 //!
-//! A site that dies while it asks to join may be let in, because the leader cannot know that it is dead. It has the length of a lease from then on, as
-//! every member, so that its time is counted from the view that lets it in. But nobody is let in who has not asked for the length of a lease.
+//! A site that dies while it asks to join may be let in, because the leader cannot know that it is dead. But no leader lets a site in that has not
+//! asked it within the length of a lease, by its own clock, whatever else happens. And a dead site that is let in has no lease: it must be left out
+//!
+//! > 2·renew_every + slack
+//!
+//! after the view that lets it in, or L·(1+drift) + 2·L·drift + slack after an election.
 
 #[cfg(test)]
 mod tests;
@@ -26,6 +30,7 @@ use crate::clock::{Clock, Moment};
 use crate::faults::ClusterFault;
 use crate::settings::SeedSettings;
 use meshlock_cluster::names::Member;
+use meshlock_cluster::node::Node;
 use meshlock_cluster::time::Span;
 use meshlock_cluster::view::View;
 
@@ -44,6 +49,8 @@ pub(crate) struct OneLease {
     quiet_since: Moment,
     leader: Option<(usize, Moment)>,
     died: BTreeMap<Member, Death>,
+    /// When each site has last asked to join, at each machine.
+    asked: BTreeMap<(usize, Member), Moment>,
     /// Longest time from a death until the member was left out, in microseconds.
     pub(crate) longest: u64,
 }
@@ -72,6 +79,7 @@ impl OneLease {
             quiet_since: Moment::default(),
             leader: None,
             died: BTreeMap::new(),
+            asked: BTreeMap::new(),
             longest: 0,
         }
     }
@@ -122,35 +130,50 @@ impl OneLease {
         self.leader = Some((machine, now));
     }
 
-    /// Checks a view that is installed somewhere for the first time, after `before`.
-    pub(crate) fn on_view(&mut self, before: &View, view: &View, now: Moment) -> CheckResult {
-        let came = |member: &&Member| !before.contains(member) && view.contains(member);
-        let let_in: Vec<Member> = self.died.keys().filter(came).cloned().collect();
-        for member in let_in {
-            self.on_let_in(&member, now)?;
-        }
-        let left = |member: &&Member| before.contains(member) && !view.contains(member);
-        let gone: Vec<Member> = self.died.keys().filter(left).cloned().collect();
-        for member in gone {
-            let Some(died) = self.died.remove(&member) else { continue };
-            self.longest = self.longest.max(now.0 - died.at.0);
-            let from = died.let_in.unwrap_or(died.at);
-            if let Some(late) = self.late(from, self.lease, self.first_contact, now) {
-                let what = format!("{member} is left out {late} ms later than one lease after its death");
+    /// Records that a machine has received a site's request to join.
+    pub(crate) fn on_asked(&mut self, machine: usize, member: Member, now: Moment) {
+        self.asked.insert((machine, member), now);
+    }
+
+    /// Checks that whoever a leader lets in has asked it within the length of a lease. (It asks itself without a packet.)
+    pub(crate) fn on_proposed(&self, leader: &Node, machine: usize, view: &View, now: Moment) -> CheckResult {
+        let came = |member: &&Member| !leader.view().contains(member) && member.site != leader.me().site;
+        for member in view.members.iter().filter(came) {
+            let clock = &self.clocks[machine];
+            let asked = self.asked.get(&(machine, member.clone())).map(|asked| clock.at(*asked));
+            if asked.is_none_or(|asked| clock.at(now).since(asked) >= self.forgotten_after) {
+                let what = format!("s{machine} lets {member} in, which has not asked it for one lease");
                 return broken("one lease", now, what);
             }
         }
         Ok(())
     }
 
-    /// Checks that a dead site that is let in has asked for it lately.
-    fn on_let_in(&mut self, member: &Member, now: Moment) -> CheckResult {
-        let Some(died) = self.died.get_mut(member) else { return Ok(()) };
-        died.let_in = Some(now);
-        let died = died.at;
-        if let Some(late) = self.late(died, self.forgotten_after, Span::ZERO, now) {
-            let what = format!("{member} is let in {late} ms later than one lease after its death");
-            return broken("one lease", now, what);
+    /// Checks a view that is installed somewhere for the first time, after `before`.
+    pub(crate) fn on_view(&mut self, before: &View, view: &View, now: Moment) -> CheckResult {
+        for (member, death) in &mut self.died {
+            if !before.contains(member) && view.contains(member) {
+                death.let_in = Some(now);
+            }
+        }
+        let left = |member: &&Member| before.contains(member) && !view.contains(member);
+        let gone: Vec<Member> = self.died.keys().filter(left).cloned().collect();
+        for member in gone {
+            let Some(died) = self.died.remove(&member) else { continue };
+            self.longest = self.longest.max(now.0 - died.at.0);
+            let (late, of) = match died.let_in {
+                None => {
+                    (self.late(died.at, self.lease, self.first_contact, now), "one lease after its death")
+                }
+                Some(let_in) => (
+                    self.late(let_in, self.first_contact, self.lease, now),
+                    "two renewals after it was let in",
+                ),
+            };
+            if let Some(late) = late {
+                let what = format!("{member} is left out {late} ms later than {of}");
+                return broken("one lease", now, what);
+            }
         }
         Ok(())
     }

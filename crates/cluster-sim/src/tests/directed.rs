@@ -1,9 +1,12 @@
 //! Schedules that are written down, for what random ones hardly ever do.
 
+use fastrand::Rng;
+
 use super::*;
 use crate::clock::Clock;
 use crate::environment::{Calendar, Environment};
 use crate::faults::CrashPoint;
+use crate::settings::rules;
 use meshlock_cluster::node::Voting;
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::time::{Drift, Span};
@@ -54,6 +57,35 @@ fn cut(blocked: Vec<(usize, usize)>, length: u64) -> ClusterFault {
     ClusterFault::Partition { cut, holds: false, length }
 }
 
+/// A voter is away while the others cut their logs, gets a snapshot when it is back, and crashes about then while it writes something down.
+fn crash_at_snapshot(step: u64) -> Vec<(u64, ClusterFault)> {
+    let crash = |when, down| ClusterFault::Crash { machine: 2, when, down };
+    let rules = |seed| ClusterFault::Rules { machine: 0, rules: rules(&mut Rng::with_seed(seed), 3) };
+    let changes = (0..6).map(|at| (3_500_000 + at * 400_000, rules(at)));
+    let away = (3 * SECOND, crash(CrashPoint::AfterOutputs(0), 3 * SECOND));
+    let again = (6 * SECOND + step * 10_000, crash(CrashPoint::AtNextWrite, 50_000));
+    changes.chain([away, again]).collect()
+}
+
+#[test]
+fn a_disk_that_keeps_a_part_of_a_batch_contradicts_itself() {
+    let cluster = |seed| {
+        let cluster = calm_cluster(3);
+        SeedSettings { seed, max_log_entries: 2, ..cluster }
+    };
+    let mut torn = 0;
+    for step in 0..40 {
+        let report = run_with(&cluster(step), crash_at_snapshot(step));
+        assert_eq!(report.violation, None, "step {step}");
+        assert!(seen(&report, Occurrence::SnapshotInstalled) > 0, "step {step}");
+        torn += seen(&report, Occurrence::BatchTorn);
+    }
+    assert!(torn > 0);
+    let run =
+        |step| mutant::with(Mutant::TornBatchKept, || run_with(&cluster(step), crash_at_snapshot(step)));
+    assert!((0..40).any(|step| catch_unwind(|| run(step)).is_err()), "no torn batch ends a process");
+}
+
 /// A leader receives the others' answers later and later, at last by `late`, and is cut off from them at `time`: when they
 /// elect another leader, confirmations of the first one are still on their way.
 fn late_confirmations(late: u64, time: u64) -> Vec<(u64, ClusterFault)> {
@@ -90,6 +122,22 @@ fn a_leader_whose_disk_is_stuck_makes_room_for_another() {
     assert!(seen(&report, Occurrence::LeaderMadeRoom) > 0);
     let report = mutant::with(Mutant::SlowDiskKeepsLeading, || run_with(&cluster, faults));
     assert_eq!(broken(&report), Some("starvation"));
+}
+
+#[test]
+fn a_member_learns_an_access_document_though_the_leader_that_proposed_it_could_tell_nobody() {
+    let mut cluster = calm_cluster(4);
+    cluster.founders = 3;
+    // The leader's disk is stuck, so that the other voters know that the document was agreed on, and the leader does not. The one that
+    // leads after it has known it before.
+    let stuck = ClusterFault::StuckDisk { machine: 0, length: 6 * SECOND };
+    let change = ClusterFault::Access { machine: 1, number: 0 };
+    let faults = vec![(4 * SECOND, stuck), (4 * SECOND + 1, change)];
+    let report = run_with(&cluster, faults.clone());
+    assert_eq!(report.violation, None);
+    assert!(seen(&report, Occurrence::AccessLearnt) >= 4 && seen(&report, Occurrence::LeaderMadeRoom) > 0);
+    let report = mutant::with(Mutant::DocumentToldOnce, || run_with(&cluster, faults));
+    assert_eq!(broken(&report), Some("admission"));
 }
 
 /// A site that does not vote loses its disk twice, and its calendar is set back each time. It takes part again in between,

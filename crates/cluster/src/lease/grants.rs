@@ -21,8 +21,10 @@ pub(crate) struct LeaseGrants {
 
 #[derive(Clone, Copy, Debug)]
 enum Standing {
-    /// When its last renewal was granted, or when it joined.
+    /// When its last renewal was granted.
     Granted(Time),
+    /// When this leader has let it in, or the member has last asked for its first lease. Nobody has granted it one.
+    LetIn(Time),
     /// The member said that it holds nothing and never will again.
     GaveUp,
 }
@@ -51,7 +53,8 @@ impl LeaseGrants {
 
     /// Reacts to a view with `members` that has been agreed on under `terms`, which differ from the known ones only in
     /// the first view. Members that it leaves out are forgotten. Members that this leader has let in with it (`is_own`) have no
-    /// lease yet, and get the length of a lease to obtain their first one. To those of an earlier leader's view that one may have granted leases.
+    /// lease yet, and two renewals' time to ask for their first one: whoever dies while it joins keeps the others waiting for no longer. To
+    /// those of an earlier leader's view that one may have granted leases.
     pub(crate) fn on_agreed(&mut self, members: &[Member], terms: Terms, is_own: bool, now: Time) {
         if !mutant::is_on(Mutant::OwnTerms) {
             self.terms = terms;
@@ -59,9 +62,16 @@ impl LeaseGrants {
         self.standing.retain(|member, _| members.binary_search(member).is_ok());
         let fresh = |member: &&Member| is_own && self.known.binary_search(member).is_err();
         for member in members.iter().filter(fresh) {
-            self.standing.entry(member.clone()).or_insert(Standing::Granted(now));
+            self.standing.entry(member.clone()).or_insert(Standing::LetIn(now));
         }
         self.known = members.to_vec();
+    }
+
+    /// Reacts to a member asking for a renewal: one that has no lease yet is there, and is waited for.
+    pub(crate) fn on_asked(&mut self, member: &Member, now: Time) {
+        if let Some(Standing::LetIn(at)) = self.standing.get_mut(member) {
+            *at = now;
+        }
     }
 
     /// Reacts to `member` saying that it holds nothing and asks for nothing any more.
@@ -69,20 +79,31 @@ impl LeaseGrants {
         self.standing.insert(member.clone(), Standing::GaveUp);
     }
 
-    /// Returns when the lease of `member` is certainly over, by the inequality of the module [`lease`](super).
+    /// Returns when the lease of `member` is certainly over, by the inequality of the module [`lease`](super). Whoever this leader has let in
+    /// and granted nothing is given the time to ask for a lease. An earlier leader may have granted it one all the same: it may have let
+    /// the same member in with the same view, which this one learns only after it has proposed its own.
     pub(crate) fn over_at(&self, member: &Member) -> Time {
-        let from = match self.standing.get(member) {
+        let whole = self.terms.drift.stretch(self.terms.length);
+        let over = match self.standing.get(member) {
             Some(Standing::GaveUp) => return self.elected,
-            Some(Standing::Granted(at)) => self.elected.max(*at),
+            Some(Standing::Granted(at)) => self.elected.max(*at) + whole,
+            Some(Standing::LetIn(at)) if mutant::is_on(Mutant::NewcomerHasALease) => {
+                self.elected.max(*at) + whole
+            }
+            Some(Standing::LetIn(at)) => {
+                (*at + self.terms.first_contact()).max(self.inherited_at(member) + whole)
+            }
             None if mutant::is_on(Mutant::NewLeaderDoesNotWait) => return self.elected,
-            None => self
-                .inherited
-                .as_ref()
-                .map_or(self.elected, |inherited| inherited.at(member, self.terms.drift)),
+            None => self.inherited_at(member) + whole,
         };
-        let over = from + self.terms.drift.stretch(self.terms.length);
         let over = over.max(self.elected + self.terms.first_contact());
         if mutant::is_on(Mutant::ExclusionOneTickEarly) { over.before(Span::TICK) } else { over }
+    }
+
+    /// Returns the time before which every renewal of the member was sent that an earlier leader has granted.
+    fn inherited_at(&self, member: &Member) -> Time {
+        let inherited = self.inherited.as_ref();
+        inherited.map_or(self.elected, |inherited| inherited.at(member, self.terms.drift))
     }
 
     /// Returns whether `member` may be excluded now.

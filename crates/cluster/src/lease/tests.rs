@@ -167,13 +167,29 @@ fn a_member_that_gives_up_its_lease_gets_no_grant_for_earlier_requests() {
 }
 
 #[test]
-fn whoever_is_let_in_has_the_length_of_a_lease_to_get_its_first_one() {
+fn whoever_is_let_in_has_two_renewals_time_to_ask_for_its_first_lease() {
     let mut grants = LeaseGrants::new(TERMS, &[], at(7), None);
     grants.on_agreed(&[member()], TERMS, true, at(5_000_000));
-    assert_eq!(grants.over_at(&member()), at(6_050_000));
+    let soon = |from: u64| at(from) + TERMS.first_contact();
+    assert_eq!(grants.over_at(&member()), soon(5_000_000));
     // A view that keeps the member does not change that.
     grants.on_agreed(&[member()], TERMS, true, at(5_500_000));
-    assert_eq!(grants.over_at(&member()), at(6_050_000));
+    assert_eq!(grants.over_at(&member()), soon(5_000_000));
+    // Whoever asks is there, though nothing can be granted yet.
+    grants.on_asked(&member(), at(5_300_000));
+    assert_eq!(grants.over_at(&member()), soon(5_300_000));
+    assert!(grants.grant(&member(), at(5_400_000)));
+    grants.on_asked(&member(), at(5_900_000));
+    assert_eq!(grants.over_at(&member()), at(6_450_000), "from now on it has a lease");
+}
+
+#[test]
+fn an_earlier_leader_may_have_granted_a_lease_to_whoever_is_let_in() {
+    // It has let the same member in with the same view, which its successor learns after it has proposed its own.
+    let elected = 5_000_000;
+    let mut grants = LeaseGrants::new(TERMS, &[], at(elected), None);
+    grants.on_agreed(&[member()], TERMS, true, at(elected + 10));
+    assert_eq!(grants.over_at(&member()), at(elected + 1_050_000));
 }
 
 #[test]

@@ -235,6 +235,11 @@ impl Disk {
         self.registrations.as_ref().map(|registrations| registrations.disk)
     }
 
+    /// Returns whether its site votes with it, or will or has done so, under another id than the founding gives.
+    pub fn votes_under_other_id(&self) -> bool {
+        self.voter_id.is_some()
+    }
+
     /// Returns whether it says that other voters than the first ones vote, or did.
     pub fn knows_other_voters(&self) -> bool {
         self.voter_id.is_some() || self.known.is_some() || self.saved.voters.is_some()

@@ -3,7 +3,8 @@
 //!
 //! **Who knows.** Voters know it from the log. Once there is a document, every member tells the leader which version it knows, beside its
 //! requests for renewals, and is sent the document if that is an older one. A joiner gets it together with the view, and before it, so that no site serves a client
-//! that it would not serve if it knew the document. What a site was told is on its disk: it applies also after a restart.
+//! that it would not serve if it knew the document. A member that knows none says nothing, and the document may not have reached it: so a leader
+//! asks those of which it does not know better, whenever they renew their leases. What a site was told is on its disk: it applies also after a restart.
 //!
 //! **What the leader does by it.** It refuses requests to join, and answers why. It renews no lease of a site that is barred, which is
 //! removed or revoked: so such a site is left out when its lease is over, whether it obeys or not, and nobody is in danger meanwhile. As soon
@@ -286,6 +287,17 @@ impl Node {
         leadership.access.known.insert(from.clone(), version);
         if version < self.access.version {
             self.tell_access(&from.site, out);
+        }
+    }
+
+    /// Asks a member that renews its lease which document it knows, as the leader, if there is one and the member may know none. Nobody
+    /// may have told it: the leader that proposed the document may have lost its leadership before it knew that it was agreed on.
+    pub(super) fn ask_access_known(&mut self, member: &Member, out: &mut Vec<NodeOutput>) {
+        let (Some(leadership), version) = (&self.leadership, self.access.version) else { return };
+        let may_know_none = leadership.access.known.get(member).is_none_or(|known| *known == 0);
+        let is_other = member.site != self.me.site && self.view.contains(member);
+        if version > 0 && may_know_none && is_other && !mutant::is_on(Mutant::DocumentToldOnce) {
+            self.send(member.site.clone(), Content::AccessKnown { version, asks: true }, out);
         }
     }
 

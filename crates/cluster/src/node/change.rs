@@ -125,6 +125,8 @@ impl Node {
         }
         let comes_back = !self.view.contains(&self.me) && view.contains(&self.me);
         let before = std::mem::replace(&mut self.view, view);
+        let rules = Rules::new(self.view.rules.clone()).ok();
+        self.knows_rules = rules.is_some();
         self.note_departures(&before, out);
         if comes_back {
             self.noted_refusal = None;
@@ -134,7 +136,6 @@ impl Node {
         self.adopt_terms(out);
         out.push(NodeOutput::Note(Note::Installed(self.view.clone())));
         self.answer_rules(out);
-        let rules = Rules::new(self.view.rules.clone()).ok();
         let census = self.stop_table(rules.as_ref());
         self.change.open = false;
         let epoch = self.view.epoch;

@@ -180,6 +180,7 @@ impl Leadership {
             contact.since = now;
         }
         contact.last = now;
+        self.grants.on_asked(&member, now);
         self.first_reports.retain(|(by, of), _| *by != member || unreachable.contains(of));
         for other in &unreachable {
             self.first_reports.entry((member.clone(), other.clone())).or_insert(now);
@@ -428,7 +429,19 @@ impl Leadership {
         if self.pending.is_some() || self.waits_for_leaving(view, timing).is_some_and(|until| now < until) {
             return None;
         }
-        self.joiners.retain(|_, joiner| now.since(joiner.asked_at) < timing.forget_joiner);
+        if !mutant::is_on(Mutant::JoinerNotForgotten) {
+            self.joiners.retain(|_, joiner| now.since(joiner.asked_at) < timing.forget_joiner);
+        }
+        let (first, drained) = (view.epoch == Epoch::default(), self.drained == Some(view.epoch));
+        if !first
+            && !drained
+            && self.rules.is_none()
+            && self.joiners.is_empty()
+            && !view.members.iter().any(|member| self.grants.is_over(member, now))
+        {
+            // Most calls end here, before anything is copied.
+            return None;
+        }
         let mut members: Vec<Member> =
             view.members.iter().filter(|member| !self.grants.is_over(member, now)).cloned().collect();
         let to_exclude = self.to_exclude(view, now);
@@ -447,8 +460,6 @@ impl Leadership {
             }
         }
         members.sort();
-        let drained = self.drained == Some(view.epoch);
-        let first = view.epoch == Epoch::default();
         let current = if first { first_rules } else { &view.rules };
         let rules = self.rules.as_ref().map_or(current, |wanted| &wanted.rules).clone();
         if first && members.is_empty() || members == view.members && rules == view.rules && !drained {

@@ -23,12 +23,15 @@ fn is_aside(content: &Content) -> bool {
 impl Node {
     /// Handles a request that only the leader can fulfil.
     pub(super) fn on_leader_request(&mut self, from: Member, content: Content, out: &mut Vec<NodeOutput>) {
-        let view = self.leadership.as_ref().and(self.membership.as_ref()).map(|m| m.view().clone());
-        let Some(view) = view else { return self.refer_to_leader(from, &content, out) };
+        if self.leadership.is_none() || self.membership.is_none() {
+            return self.refer_to_leader(from, &content, out);
+        }
         if !self.is_admitted(&from, &content, out) {
             return;
         }
-        let (now, Some(leadership)) = (self.now, &mut self.leadership) else { return };
+        let now = self.now;
+        let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
+        let view = membership.view();
         match content {
             Content::Renew { renewal, epoch, unreachable, leased, drained } => {
                 if view.contains(&from) && unreachable.len() <= view.members.len() {
@@ -37,8 +40,10 @@ impl Node {
                     leadership.on_renew(from.clone(), renewal, unreachable, now);
                 }
                 if epoch < view.epoch {
-                    self.send_view(from.site, view, out);
+                    let view = view.clone();
+                    self.send_view(from.site.clone(), view, out);
                 }
+                self.ask_access_known(&from, out);
             }
             Content::Join { epoch, reached, address }
             | Content::JoinWithToken { epoch, reached, address, .. } => {
@@ -48,15 +53,16 @@ impl Node {
                 if view.contains(&from) {
                     leadership.on_leave(from, now);
                 } else {
+                    let view = view.clone();
                     self.send(from.site, Content::View(view), out);
                 }
             }
             Content::SetRules { base, rules } => {
-                if let Err(error) = leadership.on_rules(base, rules, &view) {
+                if let Err(error) = leadership.on_rules(base, rules, view) {
                     Node::misbehaved(from.site, &error.to_string(), out);
                 }
             }
-            Content::Claim(claim) => leadership.pilot.on_claim(from, claim, &view, now),
+            Content::Claim(claim) => leadership.pilot.on_claim(from, claim, view, now),
             Content::ChangeVoters(request) => self.on_voter_request(&from.site, request, out),
             Content::AccessKnown { version, .. } => self.on_access_known(&from, version, out),
             Content::SetAccess { base, document } => self.on_access_request(&from, base, document, out),

@@ -140,6 +140,8 @@ pub struct Node {
     links: Links<LinkPayload>,
     table: LockTable,
     view: View,
+    /// Whether this program knows the algorithms that the rules of the view name.
+    knows_rules: bool,
     change: ViewChange,
     leadership: Option<Leadership>,
     /// When there may be work for a leader: as soon as something happened that a leader reacts to, or when a time is

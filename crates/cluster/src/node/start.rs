@@ -74,6 +74,7 @@ impl Node {
             links: Links::new(config.link_timeouts_by(config.terms), config.link_limits),
             table: LockTable::new(config.table_config),
             view: View::default(),
+            knows_rules: true,
             change: ViewChange::default(),
             leadership: None,
             lead_at: Time::ZERO,

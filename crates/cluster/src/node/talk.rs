@@ -42,7 +42,7 @@ impl Node {
                 }
                 self.send(leader, Content::Leave, out);
             }
-        } else if Rules::new(self.view.rules.clone()).is_err() {
+        } else if !self.knows_rules {
             // Others would wait for machines that this program does not have. So its lease runs out, they go on without
             // it, and it asks to join when there are rules that it knows.
         } else if is_member {

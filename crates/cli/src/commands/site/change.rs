@@ -44,6 +44,12 @@ pub(super) fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<CommandOutcome> {
     let mut remote = target.connect(command)?;
+    if let VoterRequest::Promote(site) = change
+        && let Some(voters) = &target::status(&mut remote)?.voters
+        && let Some(warning) = voters::warning_of_second(voters, site)
+    {
+        eprintln!("meshlock: {warning}");
+    }
     if let Changed::Refused(why) = ask(&mut remote, change, Instant::now() + wait.duration())? {
         anyhow::bail!("{why}");
     }
