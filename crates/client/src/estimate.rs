@@ -67,6 +67,11 @@ impl LeaseEstimate {
         self.lease_end = Some(self.lease_end.map_or(end, |known| known.max(end)));
     }
 
+    /// Returns how much faster one of the two clocks may run than the other.
+    pub(crate) fn drift(&self) -> Drift {
+        self.contact.map_or(Drift::from_ppm(0), |contact| contact.drift)
+    }
+
     /// Returns when the last message was sent, on this machine's clock, that the node has answered.
     pub(crate) fn last_heard(&self) -> Time {
         self.said
@@ -74,7 +79,7 @@ impl LeaseEstimate {
 
     /// Converts a time of the node's clock to a time of this machine's clock that is certainly not after it.
     pub(crate) fn local(&self, there: Time) -> Time {
-        let drift = self.contact.map_or(Drift::from_ppm(0), |contact| contact.drift);
+        let drift = self.drift();
         if there >= self.there {
             self.said + drift.shrink(there.since(self.there))
         } else {

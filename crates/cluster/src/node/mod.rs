@@ -105,6 +105,10 @@ enum Purpose {
 }
 
 /// One node.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact about the node that has nothing to do with the others"
+)]
 pub struct Node {
     config: Config,
     cluster: ClusterId,

@@ -435,16 +435,13 @@ impl LockTable {
             let is_contested = held.get(&key.name).is_some_and(|held| {
                 is_contested(local_view, &key, slot, held) && !mutant::is_on(Mutant::ClaimKeptInConflict)
             });
-            match lease_clock.lease_end.filter(|_| !is_contested) {
-                Some(lease_end) => {
-                    let margin = self.table_config.margin;
-                    let settled = ClaimEvent::Settled { request, fence, slot, lease_end, margin };
-                    out.push(TableOutput::Claim(settled));
-                }
-                None => {
-                    let why = if is_contested { LossReason::Conflict } else { LossReason::LeaseEnd };
-                    self.take_from([(request, key)].into_iter(), why, lease_clock, out);
-                }
+            if let Some(lease_end) = lease_clock.lease_end.filter(|_| !is_contested) {
+                let margin = self.table_config.margin;
+                let settled = ClaimEvent::Settled { request, fence, slot, lease_end, margin };
+                out.push(TableOutput::Claim(settled));
+            } else {
+                let why = if is_contested { LossReason::Conflict } else { LossReason::LeaseEnd };
+                self.take_from([(request, key)].into_iter(), why, lease_clock, out);
             }
         }
     }

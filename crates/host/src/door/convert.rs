@@ -2,6 +2,7 @@
 
 use meshlock_cluster::node::Overview;
 use meshlock_cluster::table::{ClaimRefusal, HeldLock, MAX_LISTED, RequestRefusal};
+use meshlock_system::now;
 use meshlock_wire::clients::{HeldEntry, MAX_MESSAGE_BYTES, RefusalKind, Status, Tag, ToClient};
 
 use crate::front::{AcquireEvent, ClaimNews, Ended, LockGrant, NotAnswered, NotGranted};
@@ -47,7 +48,8 @@ pub(super) fn claim_news(tag: Tag, news: &ClaimNews) -> ToClient {
                 fence: fence.value(),
                 slot: *slot,
                 lease_end: *lease_end,
-                until: *until,
+                // What is left of it becomes less on its way to the client, which counts from when it sent the claim.
+                left: until.map(|until| until.since(now())),
                 margin: *margin,
             }
         }

@@ -270,7 +270,7 @@ pub enum ToClient {
     /// all that follow.
     Proof { tag: Tag, proof: Box<Proof> },
     /// The claim is accepted, and not settled before a view without the other site: until then the lock is safe as long as the site's
-    /// lease lasts, and not beyond `until`.
+    /// lease lasts, and for no longer than `left`.
     Claimed {
         tag: Tag,
         fence: i64,
@@ -278,8 +278,9 @@ pub enum ToClient {
         slot: Option<u32>,
         /// The lock is safe until then, on the node's clock, unless an extension follows.
         lease_end: Time,
-        /// The lock is not safe beyond this time, on the node's clock, unless the claim is settled before.
-        until: Option<Time>,
+        /// The lock is safe for no longer than this, counted from when the client *sent* the claim (the site counts from when the claim
+        /// came), unless the claim is settled before.
+        left: Option<Span>,
         /// How long before either the client is told that it has lost the lock.
         margin: Span,
     },
@@ -319,7 +320,7 @@ numbered! { ToClient {
     27 => AccessSet { tag, version },
     32 => Diagnoses { tag, sites },
     36 => Proof { tag, proof },
-    37 => Claimed { tag, fence, slot, lease_end, until, margin },
+    37 => Claimed { tag, fence, slot, lease_end, left, margin },
     38 => Settled { tag, lease_end },
     39 => Leaving,
 } }

@@ -155,7 +155,7 @@ fn to_client() -> Vec<(String, ToClient)> {
     let refused = |kind| ToClient::Refused { tag: 1, kind, why: "no".to_owned() };
     let margin = Span::from_millis(500);
     let claimed =
-        |until| ToClient::Claimed { tag: 1, fence: 7, slot: Some(2), lease_end: at(5), until, margin };
+        |left| ToClient::Claimed { tag: 1, fence: 7, slot: Some(2), lease_end: at(5), left, margin };
     let with_voters = |presence| ToClient::StatusWithVoters {
         tag: 2,
         status: Box::new(status()),
@@ -193,7 +193,7 @@ fn to_client() -> Vec<(String, ToClient)> {
         ("", ToClient::Diagnoses { tag: 2, sites: asked_sites() }),
         ("", ToClient::Proof { tag: 1, proof: Box::new(proof()) }),
         ("", claimed(None)),
-        (" for a time", claimed(Some(at(6)))),
+        (" for a time", claimed(Some(Span::from_millis(900)))),
         ("", ToClient::Settled { tag: 1, lease_end: at(5) }),
         ("", ToClient::Leaving),
     ];

@@ -26,6 +26,8 @@ pub(super) struct Move {
     /// What was known of the former node: the estimate of its clock, its version, and when it was greeted.
     former: (LeaseEstimate, u16, Time),
     unanswered: BTreeSet<Tag>,
+    /// When the claims were said to the new node.
+    claimed_at: Time,
     /// Whether the new node has refused a claim that another one may accept.
     rejected: bool,
 }
@@ -62,7 +64,8 @@ impl RelayedSession {
             hold.former.get_or_insert(here);
         }
         let former = (estimate, self.version, self.hello_said);
-        self.moving = Some(Move { end, former, unanswered: BTreeSet::new(), rejected: false });
+        let (unanswered, claimed_at) = (BTreeSet::new(), Time::ZERO);
+        self.moving = Some(Move { end, former, unanswered, claimed_at, rejected: false });
         self.next_ping = None;
         self.hello.clone()
     }
@@ -87,7 +90,7 @@ impl RelayedSession {
     ) -> Option<Vec<ToNode>> {
         let ToClient::Welcome { version, time, contact, .. } = welcome else { return None };
         let moving = self.moving.as_mut().filter(|_| *version >= HAS_CLAIMS)?;
-        (moving.rejected, moving.unanswered) = (false, BTreeSet::new());
+        (moving.rejected, moving.unanswered, moving.claimed_at) = (false, BTreeSet::new(), now);
         let mut says = Vec::new();
         for (tag, hold) in &self.holds {
             if let (Some(proof), Some(former)) = (&hold.proof, hold.former) {
@@ -152,9 +155,10 @@ impl RelayedSession {
             return None;
         }
         moving.unanswered.remove(&tag);
-        if let ToClient::Claimed { lease_end, until, .. } = said {
+        if let ToClient::Claimed { lease_end, left, .. } = said {
             estimate.on_lease(lease_end);
-            let until = until.map(|until| estimate.local(until));
+            // Counted from when the claim was said: however long it was on its way, the former site keeps the lock for no longer.
+            let until = left.map(|left| moving.claimed_at + estimate.drift().shrink(left));
             if let Some(hold) = self.holds.get_mut(&tag) {
                 hold.until = until;
             }

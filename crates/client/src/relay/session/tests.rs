@@ -99,9 +99,9 @@ fn welcome(version: u16) -> ToClient {
     ToClient::Welcome { version, site: "b".parse().unwrap(), time: at(500_000), contact }
 }
 
-fn claimed(until: Option<Time>) -> ToClient {
+fn claimed(left: Option<Span>) -> ToClient {
     let (lease_end, margin) = (at(504_000), Span::from_millis(500));
-    ToClient::Claimed { tag: 1, fence: 7, slot: None, lease_end, until, margin }
+    ToClient::Claimed { tag: 1, fence: 7, slot: None, lease_end, left, margin }
 }
 
 #[test]
@@ -117,10 +117,11 @@ fn a_claim_extends_nothing_before_it_is_accepted_and_nothing_beyond_what_is_rese
     assert_eq!((session.move_state(), session.end()), (MoveState::Waiting, Some(at(3000))));
     assert_eq!(session.on_node(ToClient::Extended { lease_end: at(504_000) }, at(1920)), session.extended());
     assert_eq!(session.end(), Some(at(3000)), "the claim is not answered");
-    session.on_node(claimed(Some(at(501_500))), at(1930));
+    // However long the claim and its answer were on their way: it was said at 1.91 s.
+    session.on_node(claimed(Some(Span::from_millis(1500))), at(2800));
     assert_eq!(session.move_state(), MoveState::Done);
-    assert_eq!(session.finish_move(), [ToClient::Extended { lease_end: at(3400) }]);
-    assert_eq!(session.end(), Some(at(3400)), "not beyond what is reserved");
+    assert_eq!(session.finish_move(), [ToClient::Extended { lease_end: at(3410) }]);
+    assert_eq!(session.end(), Some(at(3410)), "not beyond what is reserved");
     session.on_node(ToClient::Settled { tag: 1, lease_end: at(504_000) }, at(1940));
     assert_eq!(session.end(), Some(at(3900)), "as long as the new session");
     assert_eq!(session.take_owed(), [ToNode::Prove { tag: 1 }], "to be able to move again");
