@@ -103,6 +103,7 @@ impl OneLease {
             | ClusterFault::Crash { .. }
             | ClusterFault::Break { .. }
             | ClusterFault::ClientCrash { .. }
+            | ClusterFault::Mover(_)
             | ClusterFault::Leave { .. }
             | ClusterFault::Rules { .. }
             | ClusterFault::OtherCluster { .. }
