@@ -13,6 +13,9 @@ use meshlock_cluster::node::{Config, NodeLimits};
 /// One in this many seeds that have something of this has many clients and locks.
 const ONE_IN_IS_CROWDED: usize = 40;
 
+/// The newest version when the versions of a seed were first drawn. A site that drew it speaks that or a newer one.
+const DRAWN_VERSION: u16 = 5;
+
 /// Maximum time that packets take between two regions, besides the delay of all packets, in microseconds.
 const MAX_DISTANCE: u64 = 60_000;
 
@@ -144,9 +147,16 @@ fn distances(draw: &mut Rng, machines: usize) -> Vec<Vec<u64>> {
 
 /// Draws the version that each site speaks at first, and its start with the newest program.
 fn versions(draw: &mut Rng, machines: usize) -> Vec<(u16, u64)> {
-    let oldest = draw.u16(VERSIONS.0..VERSIONS.1);
-    let one = |draw: &mut Rng| (draw.u16(oldest..=VERSIONS.1), [1, 2, 3, u64::MAX][draw.usize(..4)]);
-    (0..machines).map(|_| one(draw)).collect()
+    let oldest = draw.u16(VERSIONS.0..DRAWN_VERSION);
+    let one = |draw: &mut Rng| (draw.u16(oldest..=DRAWN_VERSION), [1, 2, 3, u64::MAX][draw.usize(..4)]);
+    let drawn: Vec<(u16, u64)> = (0..machines).map(|_| one(draw)).collect();
+    // From a generator of their own, so that the versions of a seed were the same before there were newer ones.
+    let mut own = Rng::with_seed(draw.clone().u64(..));
+    let newer = |(version, upgraded)| match version {
+        DRAWN_VERSION => (own.u16(DRAWN_VERSION..=VERSIONS.1), upgraded),
+        _ => (version, upgraded),
+    };
+    drawn.into_iter().map(newer).collect()
 }
 
 /// Draws limits that are small enough to be passed.

@@ -7,6 +7,7 @@ use std::hash::{Hash, Hasher};
 use meshlock_protocol::Fence;
 
 use super::clock::Moment;
+use super::movers::MoverEvent;
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::node::{ClientAnswer, ClientCall, Packet, WriteToken};
 use meshlock_cluster::table::Session;
@@ -70,6 +71,11 @@ pub(super) enum Event {
         fence: Fence,
         read: u64,
     },
+    /// Something happens to a client that moves from site to site.
+    Mover {
+        mover: usize,
+        what: MoverEvent,
+    },
     Fault(usize),
     /// An operator lets a site that has left come back.
     Rejoin(usize),
@@ -109,6 +115,7 @@ impl Event {
             }
             Event::Client { client, timer } => (client, timer).hash(hash),
             Event::Update { client, lock, fence, read, .. } => (client, lock, fence, read).hash(hash),
+            Event::Mover { mover, what } => (mover, std::mem::discriminant(what)).hash(hash),
             Event::Calm | Event::Bound => {}
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use fastrand::Rng;
 
 use super::clock::Moment;
+use super::movers::MoverFault;
 use super::settings::{SeedSettings, rules};
 use meshlock_cluster::membership::MAX_VOTERS;
 use meshlock_cluster::node::VoterRequest;
@@ -162,6 +163,8 @@ pub(crate) enum ClusterFault {
         /// Time from then until it runs with an empty disk, in microseconds.
         repair: u64,
     },
+    /// Something that concerns the clients that move from site to site.
+    Mover(MoverFault),
     /// Packets in one direction are lost inside a live connection.
     LossyLink {
         from: usize,
@@ -264,6 +267,7 @@ impl ClusterFault {
             ClusterFault::OldDisk { .. } => "old disk",
             ClusterFault::UnreadableDisk { .. } => "unreadable disk",
             ClusterFault::LossyLink { .. } => "packets lost",
+            ClusterFault::Mover(fault) => fault.kind(),
         }
     }
 }

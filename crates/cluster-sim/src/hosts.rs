@@ -128,6 +128,7 @@ impl World {
         for peer in 0..self.machines.len() {
             self.cut(machine, peer);
         }
+        self.movers_lose_site(machine, self.machines[machine].incarnation);
         for process in self.processes_at(machine) {
             if let Some(session) = self.processes[process].session {
                 let notice = self.within(100_000);

@@ -94,6 +94,7 @@ impl World {
             ClusterFault::StuckForGood { machine } => self.stick_for_good(machine),
             ClusterFault::OldDisk { machine, down, .. } => self.put_back(at, machine, down),
             ClusterFault::UnreadableDisk { machine, down, repair } => self.spoil_disk(machine, down, repair),
+            ClusterFault::Mover(fault) => self.mover_fault(fault),
             ClusterFault::LossyLink { from, to, one_in, length } => {
                 self.network.lose((from, to), one_in, self.now.after(length));
             }
@@ -205,6 +206,7 @@ impl World {
                 self.set_timer(at, 0);
             }
         }
+        self.calm_movers();
         self.after(self.bound.micros(), Event::Bound);
     }
 

@@ -5,7 +5,7 @@ use super::coverage::Occurrence;
 use super::event::Event;
 use super::properties::admission::AdmissionCheck;
 use super::properties::exclusion::ObservedGrant;
-use super::properties::{CheckResult, broken, sound};
+use super::properties::{CheckResult, PropertyViolation, broken, sound};
 use super::world::World;
 use meshlock_cluster::membership::Pace;
 use meshlock_cluster::membership::voters::{Voter, Voters};
@@ -156,13 +156,32 @@ impl World {
 
     /// Handles a node's answer to a client: it is checked now, and the client receives it a little later.
     pub(super) fn answer(&mut self, machine: usize, answer: ClientAnswer) -> CheckResult {
-        let process = match &answer {
+        let process = self.judge_answer(machine, &answer)?;
+        self.tell_mover(machine, &answer);
+        if let Some(process) = process {
+            self.tell(process, answer);
+        }
+        Ok(())
+    }
+
+    /// Checks an answer, and returns the process that it is for, if it is one of those that stay at their sites.
+    fn judge_answer(
+        &mut self,
+        machine: usize,
+        answer: &ClientAnswer,
+    ) -> Result<Option<usize>, PropertyViolation> {
+        let process = match answer {
             ClientAnswer::Lock(LockEvent::Extended { lease_end }) => {
-                return self.on_extended(machine, *lease_end);
+                self.on_extended(machine, *lease_end)?;
+                None
             }
             ClientAnswer::Lock(tell) => {
                 self.judge(machine, tell)?;
                 self.recipient(tell)
+            }
+            ClientAnswer::Claim(event) => {
+                self.judge_claim(machine, event)?;
+                None
             }
             ClientAnswer::RulesSet { .. } => {
                 self.coverage.record(Occurrence::RulesSet);
@@ -195,6 +214,7 @@ impl World {
             ClientAnswer::Left { .. } => {
                 self.coverage.record(Occurrence::Left);
                 self.machines[machine].is_out = true;
+                self.on_stopped(machine);
                 None
             }
             ClientAnswer::Queue { queue: LockQueue { missing, .. }, .. } => {
@@ -217,14 +237,10 @@ impl World {
             | ClientAnswer::Locks { .. }
             | ClientAnswer::Leaves { .. }
             | ClientAnswer::Proof { .. }
-            | ClientAnswer::Claim(_)
             | ClientAnswer::Leaving
             | ClientAnswer::Traced { .. } => None,
         };
-        if let Some(process) = process {
-            self.tell(process, answer);
-        }
-        Ok(())
+        Ok(process)
     }
 
     /// Lets a process receive an answer a little later, after those before.
@@ -245,6 +261,9 @@ impl World {
                 self.coverage.record(Occurrence::Extended);
                 self.tell(process, ClientAnswer::Lock(LockEvent::Extended { lease_end }));
             }
+        }
+        for session in self.mover_sessions(machine) {
+            self.exclusion.on_extended(session, lease_end, self.now)?;
         }
         Ok(())
     }
@@ -269,7 +288,7 @@ impl World {
                         return broken("exclusion", self.now, what);
                     }
                 });
-                let client_runs = self.requester(request).is_some();
+                let client_runs = self.requester(request).is_some() || self.mover_waits(request);
                 let grant = ObservedGrant {
                     request,
                     session,
@@ -278,6 +297,7 @@ impl World {
                     until: lease_end,
                     permits,
                     client_runs,
+                    mover: self.movers.requests.get(&request).copied(),
                 };
                 self.exclusion.on_granted(grant, self.now)?;
                 self.fences.on_granted(&lock, machine, (permits, slot), fence, self.now)?;
@@ -288,11 +308,16 @@ impl World {
             LockEvent::Lost { request, act_by, why } => {
                 self.coverage.record(Occurrence::Lost);
                 self.exclusion.on_lost(request, act_by);
-                self.needless.on_lost(machine, why, self.now)?;
+                self.judge_loss(machine, request, why)?;
+                if !self.is_leaving(machine) {
+                    self.needless.on_lost(machine, why, self.now)?;
+                }
             }
             LockEvent::Released { request } => {
                 self.exclusion.on_left(request);
-                self.contention.on_ended(request, self.now);
+                if !self.is_leaving(machine) {
+                    self.contention.on_ended(request, self.now);
+                }
             }
             LockEvent::Cancelled { request } => {
                 self.coverage.record(Occurrence::Cancelled);

@@ -10,7 +10,9 @@ use super::clock::{Clock, Moment};
 use super::environment::{Calendar, Environment};
 use super::faults::{self, ClusterFault};
 use super::host_faults;
+use super::movers;
 use super::voter_faults;
+use meshlock_cluster::claim::ClaimKey;
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::links::{LinkLimits, LinkTimeouts};
 use meshlock_cluster::membership::Pace;
@@ -37,6 +39,8 @@ pub(crate) struct SeedSettings {
     pub(crate) beyond_drift: bool,
     /// Number of clients of each site.
     pub(crate) clients: usize,
+    /// Number of clients that move from site to site.
+    pub(crate) movers: usize,
     /// Number of processes that they are in at each site: those of one process share a session.
     pub(crate) processes: usize,
     /// The locks that clients want.
@@ -100,6 +104,7 @@ impl SeedSettings {
             clocks,
             beyond_drift,
             clients,
+            movers: 0,
             processes,
             locks: locks.map(|name| name.parse().expect("a fixed name")).collect(),
             delay: [0, 500, 5_000, 40_000][draw.usize(..4)],
@@ -164,6 +169,7 @@ impl SeedSettings {
         }
         voter_faults::draw(self);
         access_faults::draw(self);
+        movers::draw(self);
     }
 
     /// Returns the machines' clocks, as the first `most` faults change them.
@@ -239,8 +245,15 @@ impl SeedSettings {
         config.table_config.try_within = Some(Span::from_micros(self.trip() * 4 + 1000));
         self.environment.limit(&mut config);
         config.seed = self.seed ^ (machine as u64) << 32;
+        config.claim_key = Some(claim_key(self.seed, machine, start));
         config
     }
+}
+
+/// Returns the key with which the `start`-th start of a site proves what its clients hold.
+fn claim_key(seed: u64, machine: usize, start: u64) -> ClaimKey {
+    let mut draw = Rng::with_seed(seed ^ (machine as u64) << 48 ^ start.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    ClaimKey::new(std::array::from_fn(|_| draw.u8(..)))
 }
 
 /// Draws the limits of links, from numbers of their own.

@@ -55,7 +55,8 @@ fn exercises_everything(all: &Coverage) {
         .into_iter()
         .chain(ClusterFault::HOST_KINDS)
         .chain(ClusterFault::VOTER_KINDS)
-        .chain(ClusterFault::ACCESS_KINDS);
+        .chain(ClusterFault::ACCESS_KINDS)
+        .chain(ClusterFault::MOVER_KINDS);
     let faults = faults.map(|kind| (CoverageGroup::Fault, kind));
     let packets = PACKETS.into_iter().map(|kind| (CoverageGroup::Packet, kind));
     let algorithms = meshlock_protocol::registry::ALL.iter().map(|info| (CoverageGroup::Message, info.name));

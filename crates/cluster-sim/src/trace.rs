@@ -53,6 +53,7 @@ impl Trace {
             | Event::Disconnected { .. }
             | Event::Client { .. }
             | Event::Update { .. }
+            | Event::Mover { .. }
             | Event::Fault(_)
             | Event::Rejoin(_)
             | Event::StartRemoved(_)

@@ -117,7 +117,7 @@ impl World {
     /// Returns the client that made a request, if its process still runs and it still waits for or holds it.
     pub(super) fn requester(&self, request: Request) -> Option<usize> {
         let Asked { client, session, .. } = *self.asked.get(&request)?;
-        let runs = self.processes[self.clients[client].process].session == Some(session);
+        let runs = self.processes[self.clients.get(client)?.process].session == Some(session);
         (runs && self.clients[client].state.request() == Some(request)).then_some(client)
     }
 

@@ -11,6 +11,7 @@ use super::clock::Moment;
 use super::coverage::{Occurrence, OccurrenceCounter};
 use super::event::{Event, EventHash, EventQueue};
 use super::machine::SiteMachine;
+use super::movers::Movers;
 use super::network::SimNetwork;
 use super::properties::CheckResult;
 use super::properties::admission::AdmissionCheck;
@@ -47,6 +48,7 @@ pub(super) struct World {
     pub(super) names: Vec<SiteName>,
     pub(super) processes: Vec<ClientProcess>,
     pub(super) clients: Vec<SimClient>,
+    pub(super) movers: Movers,
     pub(super) network: SimNetwork,
     pub(super) exclusion: Exclusion,
     pub(super) fences: Fences,
@@ -96,6 +98,7 @@ impl World {
                 .map(|at| (at / settings.clients, at % settings.clients))
                 .map(|(machine, at)| SimClient::new(machine * settings.processes + at % settings.processes))
                 .collect(),
+            movers: Movers::new(&settings),
             network: SimNetwork::default(),
             exclusion: Exclusion::new(clocks.clone(), strict),
             fences: Fences::new(strict),
@@ -135,6 +138,7 @@ impl World {
                 world.at(copied, Event::Copy(at));
             }
         }
+        world.start_movers();
         world.at(Moment(world.settings.calm), Event::Calm);
         world
     }
@@ -254,7 +258,13 @@ impl World {
                 }
                 if let ClientCall::SessionEnded(session) = call {
                     self.departed.on_ended(session);
-                    self.contention.on_session_ended(session, self.now);
+                    // What a site that leaves does not let go of is taken until the site has left.
+                    if !self.is_leaving(machine) {
+                        self.contention.on_session_ended(session, self.now);
+                    }
+                }
+                if let ClientCall::Claim(claim) = &call {
+                    self.contention.on_claimed(machine, claim, self.now);
                 }
                 if let ClientCall::Acquire(wanted) = &call {
                     self.contention.on_asked(machine, wanted, self.now);
@@ -280,6 +290,7 @@ impl World {
                 self.updated(client, timer, accepted);
                 Ok(())
             }
+            Event::Mover { mover, what } => self.on_mover(mover, what),
             Event::Fault(at) => {
                 self.fault(at);
                 Ok(())

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::{CheckResult, broken};
 use crate::clock::Moment;
 use meshlock_cluster::names::LockName;
-use meshlock_cluster::table::{Acquire, Request, Session};
+use meshlock_cluster::table::{Acquire, LockClaim, Request, Session};
 
 /// The requests that nodes know.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +32,11 @@ impl Contention {
     pub(crate) fn on_asked(&mut self, machine: usize, wanted: &Acquire, since: Moment) {
         let (lock, session) = (wanted.lock.clone(), wanted.session);
         self.open.insert(wanted.request, OpenUse { lock, machine, session, since });
+    }
+
+    pub(crate) fn on_claimed(&mut self, machine: usize, claim: &LockClaim, since: Moment) {
+        let (lock, session) = (claim.proof.hold().lock.clone(), claim.session);
+        self.open.insert(claim.request, OpenUse { lock, machine, session, since });
     }
 
     pub(crate) fn on_ended(&mut self, request: Request, now: Moment) {

@@ -26,6 +26,12 @@ impl Departed {
                 return broken("departed", now, what);
             }
         }
+        for (session, lock) in node.table().claims() {
+            if self.0.contains(&session) {
+                let what = format!("{} keeps a claim to {lock} of a client that is gone", node.me());
+                return broken("departed", now, what);
+            }
+        }
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! gone, or its machine's clock has reached the end of the lease that it was told. The check is made at every grant:
 //! between grants the number of holders can only decrease. The number of permits is the one that the client asked with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CheckResult, PropertyViolation, broken};
 use crate::clock::{Clock, Moment};
@@ -20,6 +20,10 @@ struct AssumedHold {
     permits: u32,
     machine: usize,
     until: Time,
+    /// However long the lease lasts: a time on the clock of a machine.
+    cap: Option<(usize, Time)>,
+    /// Whose it is, if a client may have it twice for a while: at the site that it comes from, and where it claims it.
+    mover: Option<usize>,
     lost: bool,
 }
 
@@ -43,6 +47,21 @@ pub(crate) struct ObservedGrant<'a> {
     pub(crate) permits: u32,
     /// Whether the client still runs; if not, its node will notice, and nobody assumes that it holds the lock.
     pub(crate) client_runs: bool,
+    /// Whose it is, if it is one that moves from site to site.
+    pub(crate) mover: Option<usize>,
+}
+
+/// A claim that a node has accepted or settled.
+pub(crate) struct ObservedClaim<'a> {
+    pub(crate) request: Request,
+    pub(crate) session: Session,
+    pub(crate) lock: &'a LockName,
+    pub(crate) machine: usize,
+    pub(crate) until: Time,
+    pub(crate) cap: Option<(usize, Time)>,
+    pub(crate) permits: u32,
+    /// Whose it is, if it is an honest client's.
+    pub(crate) mover: Option<usize>,
 }
 
 impl Exclusion {
@@ -51,12 +70,14 @@ impl Exclusion {
     }
 
     fn is_valid(&self, hold: &AssumedHold, now: Moment) -> bool {
-        self.clocks[hold.machine].at(now) < hold.until
+        let is_capped = |(machine, cap): (usize, Time)| self.clocks[machine].at(now) >= cap;
+        self.clocks[hold.machine].at(now) < hold.until && !hold.cap.is_some_and(is_capped)
     }
 
     pub(crate) fn on_granted(&mut self, grant: ObservedGrant<'_>, now: Moment) -> CheckResult {
-        let ObservedGrant { request, session, lock, machine, until, permits, client_runs } = grant;
-        let hold = AssumedHold { session, lock: lock.clone(), permits, machine, until, lost: false };
+        let ObservedGrant { request, session, lock, machine, until, permits, client_runs, mover } = grant;
+        let (cap, lost) = (None, false);
+        let hold = AssumedHold { session, lock: lock.clone(), permits, machine, until, cap, mover, lost };
         if !self.is_valid(&hold, now) {
             return broken("exclusion", now, format!("s{machine} grants {lock} on a lease that is over"));
         }
@@ -68,9 +89,20 @@ impl Exclusion {
         verdict
     }
 
+    /// Records that a site vouches for a lock that a client claims: until its lease ends, and no longer than the cap.
+    pub(crate) fn on_claimed(&mut self, claim: ObservedClaim<'_>, now: Moment) -> CheckResult {
+        let ObservedClaim { request, session, lock, machine, until, cap, permits, mover } = claim;
+        let (lock_name, lost) = (lock.clone(), false);
+        let hold = AssumedHold { session, lock: lock_name, permits, machine, until, cap, mover, lost };
+        self.holds.insert(request, hold);
+        self.count(lock, now)
+    }
+
     fn count(&mut self, lock: &LockName, now: Moment) -> CheckResult {
         let of_lock = self.holds.values().filter(|hold| hold.lock == *lock);
-        let valid: Vec<&AssumedHold> = of_lock.filter(|hold| self.is_valid(hold, now)).collect();
+        let mut valid: Vec<&AssumedHold> = of_lock.filter(|hold| self.is_valid(hold, now)).collect();
+        let mut movers = BTreeSet::new();
+        valid.retain(|hold| hold.mover.is_none_or(|mover| movers.insert(mover)));
         let holders: Vec<usize> = valid.iter().map(|hold| hold.machine).collect();
         let numbers: Vec<u32> = valid.iter().map(|hold| hold.permits).collect();
         let (permits, most) = (numbers.iter().min().copied(), numbers.iter().max().copied());

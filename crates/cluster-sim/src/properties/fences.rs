@@ -32,6 +32,22 @@ impl Fences {
         Fences { last: BTreeMap::new(), highest: BTreeMap::new(), strict }
     }
 
+    /// Checks a lock with one permit that was claimed and is settled: nobody was granted it meanwhile.
+    pub(crate) fn on_settled(
+        &self,
+        lock: &LockName,
+        machine: usize,
+        fence: Fence,
+        now: Moment,
+    ) -> CheckResult {
+        let highest = self.highest.get(lock).map(|(all, _)| *all);
+        if highest == Some(fence) || !self.strict {
+            return Ok(());
+        }
+        let what = format!("{lock}: the claim with fence {fence} at s{machine} is settled after {highest:?}");
+        broken("fences", now, what)
+    }
+
     pub(crate) fn on_granted(
         &mut self,
         lock: &LockName,

@@ -156,6 +156,7 @@ impl Needless {
             ClusterFault::Crash { .. }
             | ClusterFault::Break { .. }
             | ClusterFault::ClientCrash { .. }
+            | ClusterFault::Mover(_)
             | ClusterFault::Leave { .. }
             | ClusterFault::Rules { .. }
             | ClusterFault::Voters { .. }

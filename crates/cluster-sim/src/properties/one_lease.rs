@@ -111,6 +111,7 @@ impl OneLease {
             | ClusterFault::Crash { .. }
             | ClusterFault::Break { .. }
             | ClusterFault::ClientCrash { .. }
+            | ClusterFault::Mover(_)
             | ClusterFault::Leave { .. }
             | ClusterFault::Rules { .. }
             | ClusterFault::OtherCluster { .. }

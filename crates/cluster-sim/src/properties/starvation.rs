@@ -21,6 +21,9 @@
 //! | rejoin | 5 · renew_every + gather | an excluded member learns it, pings, asks to join, and perhaps once more because its incarnation is too old |
 //! | changes | 2 · machines · (4 trips + 2 writes) | a view for each member that leaves and each that joins: proposed, written, agreed on, sent, opened by a census |
 //!
+//! Where clients move from site to site, the resume window comes on top, 2·L·(1 + drift): so long a site keeps what such a client could prove and
+//! does not want any more. In the calm they give back what they hold.
+//!
 //! A client that entered before the calm, and may be delayed between its look at the clock and its write, has left by
 //! then. *way* is the time that a client and its node need to communicate and rest, and two trips for each site: no
 //! algorithm passes a permit on by more. The number of turns is bounded too: a client that has had its turn in the calm
@@ -72,6 +75,7 @@ impl Bound {
         let quiet = resend.max(MAX_SLOW_WRITE + elections) + find.max(silence + leases) + rejoin + changes;
         let settle = quiet.max(MAX_DELAYED_WRITE + settings.hold);
         let way = CLIENT + 2 * machines * trip;
+        let settle = settle + moved(settings, way);
         let most = 2 * settings.clients as u64 * machines * (settings.hold + way);
         Bound { settle, way, most, turns: way }
     }
@@ -85,6 +89,15 @@ impl Bound {
     pub(crate) fn micros(&self) -> u64 {
         self.settle + self.turns.min(self.most)
     }
+}
+
+/// Returns for how long movers may keep others waiting in the calm.
+fn moved(settings: &SeedSettings, way: u64) -> u64 {
+    if settings.movers == 0 {
+        return 0;
+    }
+    let terms = settings.terms;
+    terms.drift.stretch(terms.resume_window()).micros() + settings.movers as u64 * way
 }
 
 /// Checks that no client still waits when the bound is reached.

@@ -22,7 +22,7 @@ fn calm_cluster(machines: usize) -> SeedSettings {
     settings.starts = vec![0; machines];
     settings.clocks = vec![Clock::new(0, 0); machines];
     settings.beyond_drift = false;
-    (settings.clients, settings.processes) = (1, 1);
+    (settings.clients, settings.processes, settings.movers) = (1, 1, 0);
     settings.locks.truncate(1);
     (settings.delay, settings.hold, settings.disk) = (500, 1_000, 100);
     settings.calm = 12 * SECOND;

@@ -4,6 +4,7 @@
 
 mod access;
 mod backlog;
+mod claims;
 mod cluster;
 mod detours;
 mod hostile;

@@ -11,9 +11,10 @@
 //! machines. So another client can get it in two ways only.
 //! - *d gives x up.* If d's process has ended, it gives up nothing. If it runs, it gives up nothing without the client's word before the resume
 //!   window W has passed since it last heard from the client: not if the connection is cut, nor if d's lease ends, nor
-//!   if an operator takes the lock away (`table/resuming.rs`). The client says how long ago it sent something that d has
-//!   received, and s counts W from then: s(now) − ago·(1+drift) + W on its own clock is not after that moment + W, and d waits W·(1+drift).
-//!   If d has said that it leaves, it gives up nothing any more, and no time limits the claim.
+//!   if an operator takes the lock away (`table/resuming.rs`). The client says, when it sends the claim, how long ago it sent something that d
+//!   has certainly received. The member s answers how much is left of W, and the client counts that *from when it sent the claim*, because
+//!   nobody knows how long the claim was on its way. So it stops on its own clock no later than W after that contact, and d waits W·(1+drift)
+//!   on its own. If d has said that it leaves, it gives up nothing any more, and no time limits the claim.
 //! - *A view without d opens.* If s is a member of it, the view needs s's census, and s turns its claims on d into holds before it writes
 //!   the census; so the view opens with x held by s. This is so whichever views s has missed in between: a view that has s as a member does not open
 //!   anywhere before s has installed it. If s is not a member of it, its lease has ended before the view was agreed on.
@@ -40,10 +41,10 @@ impl Node {
     /// Gives a client the proof of a lock that it holds.
     pub(super) fn on_prove(&mut self, request: Request, out: &mut Vec<NodeOutput>) {
         let provable = self.config.claim_key.and_then(|key| Some((key, self.table.prove(request)?)));
-        // Without an answer there is no proof. A refusal would end the request itself.
-        let Some((key, Provable { lock, permits, slot, fence })) = provable else { return };
-        let hold = ProvedHold { holder: self.me.clone(), lock, permits, slot, fence };
-        let proof = Box::new(Proof::new(&key, &self.cluster.bytes(), hold));
+        let proof = provable.map(|(key, Provable { lock, permits, slot, fence })| {
+            let hold = ProvedHold { holder: self.me.clone(), lock, permits, slot, fence };
+            Box::new(Proof::new(&key, &self.cluster.bytes(), hold))
+        });
         out.push(NodeOutput::Answer(ClientAnswer::Proof { request, proof }));
     }
 

@@ -172,10 +172,11 @@ pub enum ClientAnswer {
     Left {
         request: Request,
     },
-    /// The proof of a lock. Nobody but the client that holds it may see it.
+    /// The proof of a lock; `None` if the client does not hold it, or has lost it, or this site gives no proofs. Nobody but the client
+    /// may see it.
     Proof {
         request: Request,
-        proof: Box<Proof>,
+        proof: Option<Box<Proof>>,
     },
     /// An event of a claim.
     Claim(ClaimEvent),

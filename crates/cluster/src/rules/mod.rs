@@ -102,7 +102,7 @@ pub struct LockRule {
     /// K: the maximum number of concurrent holders.
     pub permits: u32,
     /// Maximum number of the K permits that one site may hold at once.
-    pub(crate) per_site: u32,
+    pub per_site: u32,
 }
 
 /// Rules that have been checked.

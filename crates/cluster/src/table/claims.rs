@@ -50,7 +50,8 @@ pub enum ClaimEvent {
         slot: Option<u32>,
         /// The client must have stopped by then, on this machine's clock, unless it is told of an extension.
         lease_end: Time,
-        /// However long the lease lasts, the client must have stopped by then unless the claim is settled before.
+        /// However long the lease lasts, the client must have stopped by then unless the claim is settled before. It is counted from when
+        /// the claim came: a client on another machine counts what is left of it from when it *sent* the claim.
         until: Option<Time>,
         /// How long before either of these it will be told to stop.
         margin: Span,
@@ -189,6 +190,16 @@ impl Claims {
         self.of_lock(name)
             .filter(move |(.., claim)| live(claim))
             .map(|(session, _, claim)| (session, &claim.hold, claim.since))
+    }
+
+    /// Returns the names of all locks that are claimed.
+    pub(super) fn locks(&self) -> BTreeSet<&LockName> {
+        self.by_lock.iter().map(|(name, _)| name).collect()
+    }
+
+    /// Returns the sessions whose claims are not settled.
+    pub(super) fn claiming(&self) -> impl Iterator<Item = (Session, &LockName)> {
+        self.pending.iter().map(|((session, _), claim)| (*session, &claim.hold.lock))
     }
 
     fn count_of(&self, session: Session) -> usize {

@@ -239,7 +239,36 @@ impl LockTable {
             holder: lock.clients.holds.first().map(|hold| self.holder(hold, now)),
             waited: lock.clients.waiters.front().map_or(Span::ZERO, |waiter| now.since(waiter.since)),
         };
-        (locks.into_iter().map(in_use).collect(), all)
+        let listed = locks.into_iter().map(in_use).collect();
+        self.with_claims(listed, all, now)
+    }
+
+    /// Adds the locks that clients of this site claim to those that they hold or wait for, and to the number of them.
+    fn with_claims(&self, mut listed: Vec<LockInUse>, mut all: u64, now: Time) -> (Vec<LockInUse>, u64) {
+        let is_in_use = |key: &LockKey| {
+            let lock = self.locks.get(key);
+            lock.is_some_and(|lock| !lock.clients.waiters.is_empty() || !lock.clients.holds.is_empty())
+        };
+        for lock in self.claims.locks() {
+            let claims: Vec<HolderReport> = self.claimants(lock, now).collect();
+            let (holders, holder) = (claims.len() as u64, claims.into_iter().next());
+            if let Some(known) = listed.iter_mut().find(|known| known.lock == *lock) {
+                known.holders += holders;
+                known.holder = known.holder.take().or(holder);
+            } else if holder.is_some() && !self.keys_of(lock).iter().any(is_in_use) {
+                all += 1;
+                if listed.len() < MAX_LISTED {
+                    let (lock, waiters, waited) = (lock.clone(), 0, Span::ZERO);
+                    listed.push(LockInUse { lock, holders, waiters, holder, waited });
+                }
+            }
+        }
+        (listed, all)
+    }
+
+    /// Returns all claims here that are not settled: session, lock.
+    pub fn claims(&self) -> impl Iterator<Item = (Session, &LockName)> {
+        self.claims.claiming()
     }
 
     /// Takes a lock away from every client of this site that holds it, and returns who they were. They are told now,

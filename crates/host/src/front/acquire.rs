@@ -452,7 +452,11 @@ fn introduce(node: &mut Locked<'_>, session: Session, who: ClientLabel, silence:
 impl<O: Observer> Listener for Acquisition<O> {
     fn on_answer(&self, answer: &ClientAnswer) {
         if let ClientAnswer::Proof { proof, .. } = answer {
-            return self.observer.on_claim(self, &ClaimNews::Proof(proof.clone()));
+            // Without a proof the client has none. A refusal would mean its request for the lock.
+            if let Some(proof) = proof {
+                self.observer.on_claim(self, &ClaimNews::Proof(proof.clone()));
+            }
+            return;
         }
         if let ClientAnswer::Claim(event) = answer {
             return self.on_claim_event(event);

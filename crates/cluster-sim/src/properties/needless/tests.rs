@@ -46,6 +46,7 @@ pub(in crate::properties) fn cluster(
         beyond_drift: false,
         clients,
         processes: clients,
+        movers: 0,
         locks: ["a", "b", "c"].map(|lock| lock.parse().unwrap()).to_vec(),
         delay: 500,
         hold,

@@ -206,6 +206,8 @@ fn a_claim_ends_with_its_session_and_an_operator_can_take_it_away() {
     tables.claim(1, 9, tables.hold_of(0), None);
     let report = tables.sites[1].report(&lock(), tables.now);
     assert_eq!((report.holders.len(), report.holders_in_all), (1, 1), "people see the claim");
+    let (in_use, all) = tables.sites[1].in_use(tables.now);
+    assert_eq!((in_use.len(), all, in_use[0].holders, in_use[0].lock.clone()), (1, 1, 1, lock()));
     tables.act(1, |table, clock, out| {
         assert_eq!(table.take_away(&lock(), clock, out).len(), 1);
     });
