@@ -132,7 +132,7 @@ pub(super) enum MoverEvent {
 
 /// A connection of a mover to a site.
 #[derive(Clone, Debug)]
-pub(super) struct Connection {
+pub(super) struct MoverConnection {
     pub(super) machine: usize,
     /// The process of the site.
     pub(super) incarnation: u64,
@@ -148,9 +148,9 @@ pub(super) struct Connection {
 pub(super) struct Mover {
     /// The machine whose clock runs like its own.
     pub(super) clock: usize,
-    pub(super) connection: Option<Connection>,
+    pub(super) connection: Option<MoverConnection>,
     /// A connection to a site that leaves, which is closed when the lock is claimed elsewhere.
-    pub(super) former: Option<Connection>,
+    pub(super) former: Option<MoverConnection>,
     pub(super) state: MoverState,
     pub(super) timer: u64,
     pub(super) old_proofs: Vec<Proof>,
@@ -212,7 +212,7 @@ impl Mover {
     }
 
     /// Returns its open connection with this session, the present or the former one.
-    pub(super) fn connection_of(&mut self, session: Session) -> Option<&mut Connection> {
+    pub(super) fn connection_of(&mut self, session: Session) -> Option<&mut MoverConnection> {
         let both = [self.connection.as_mut(), self.former.as_mut()].into_iter().flatten();
         both.into_iter().find(|connection| connection.session == session)
     }

@@ -5,7 +5,7 @@ use meshlock_protocol::Fence;
 use super::client::Asked;
 use super::clock::Moment;
 use super::event::Event;
-use super::movers::{Connection, Mover, MoverEvent, MoverHold, MoverState};
+use super::movers::{Mover, MoverConnection, MoverEvent, MoverHold, MoverState};
 use super::properties::CheckResult;
 use super::world::World;
 use meshlock_cluster::claim::Reserved;
@@ -73,20 +73,25 @@ impl World {
     }
 
     /// Returns a connection to a new session at a site.
-    pub(super) fn connect_mover(&mut self, machine: usize) -> Connection {
+    pub(super) fn connect_mover(&mut self, machine: usize) -> MoverConnection {
         self.last_session += 1;
         let incarnation = self.machines[machine].incarnation;
         let (last_call, last_told) = (self.now, self.now);
         let session = Session(self.last_session);
-        Connection { machine, incarnation, session, cut: None, last_call, last_told }
+        MoverConnection { machine, incarnation, session, cut: None, last_call, last_told }
     }
 
     /// Makes a call over a connection, which is lost if that is cut. It takes up to `most` microseconds.
-    pub(super) fn mover_calls(&mut self, connection: &Connection, most: u64, call: ClientCall) -> Moment {
+    pub(super) fn mover_calls(
+        &mut self,
+        connection: &MoverConnection,
+        most: u64,
+        call: ClientCall,
+    ) -> Moment {
         let delay = self.mover_within(most);
         let at = self.now.after(delay).max(connection.last_call);
         if connection.cut.is_none() {
-            let Connection { machine, incarnation, .. } = *connection;
+            let MoverConnection { machine, incarnation, .. } = *connection;
             self.at(at, Event::Call { machine, incarnation, call });
         }
         at
@@ -137,7 +142,7 @@ impl World {
         if self.calm {
             return;
         }
-        let stays = |connection: &&Connection| {
+        let stays = |connection: &&MoverConnection| {
             connection.cut.is_none()
                 && self.is_up(connection.machine)
                 && self.machines[connection.machine].incarnation == connection.incarnation
@@ -150,7 +155,7 @@ impl World {
             let connection = self.connect_mover(machine);
             self.movers.all[mover].connection = Some(connection);
         }
-        let Some(Connection { session, .. }) = self.movers.all[mover].connection.clone() else { return };
+        let Some(MoverConnection { session, .. }) = self.movers.all[mover].connection.clone() else { return };
         let request = self.new_request();
         let lock = self.settings.locks[self.movers.draw.usize(..self.settings.locks.len())].clone();
         let newest = Rules::new(self.newest.rules.clone()).expect("rules that were agreed on");
@@ -165,8 +170,8 @@ impl World {
             mover,
             ClientCall::Acquire(Acquire { session, request, lock, permits, wait, cause: None }),
         );
-        let patience = self.movers.draw.u64(500_000..4_000_000);
-        self.set_mover_timer(mover, patience);
+        let timeout = self.movers.draw.u64(500_000..4_000_000);
+        self.set_mover_timer(mover, timeout);
     }
 
     /// Returns whether the mover that made the request still waits for it.
@@ -209,7 +214,7 @@ impl World {
         let incarnation = self.machines[machine].incarnation;
         for mover in 0..self.movers.all.len() {
             let Mover { connection, former, .. } = &self.movers.all[mover];
-            let here = |connection: &&Connection| {
+            let here = |connection: &&MoverConnection| {
                 connection.machine == machine && connection.incarnation == incarnation
             };
             let both = [connection.as_ref(), former.as_ref()].into_iter().flatten().filter(here);
@@ -222,7 +227,7 @@ impl World {
     /// Returns the sessions of movers at a site that hear what it says.
     pub(super) fn mover_sessions(&self, machine: usize) -> Vec<Session> {
         let incarnation = self.machines[machine].incarnation;
-        let hears = |connection: &&Connection| {
+        let hears = |connection: &&MoverConnection| {
             connection.machine == machine && connection.incarnation == incarnation && connection.cut.is_none()
         };
         let connections = |mover: &Mover| [mover.connection.clone(), mover.former.clone()];
@@ -289,7 +294,7 @@ impl World {
         let MoverState::Waiting { request: of, lock, permits } = self.movers.all[mover].state.clone() else {
             return;
         };
-        let Some(Connection { machine, session, .. }) = self.movers.all[mover].connection.clone() else {
+        let Some(MoverConnection { machine, session, .. }) = self.movers.all[mover].connection.clone() else {
             return;
         };
         if of != request {
@@ -398,7 +403,7 @@ impl World {
         self.movers.stopping.remove(&machine);
         for mover in 0..self.movers.all.len() {
             let Mover { connection, former, .. } = &self.movers.all[mover];
-            let is_lost = |connection: &&Connection| {
+            let is_lost = |connection: &&MoverConnection| {
                 connection.machine == machine && connection.incarnation == incarnation
             };
             let both = [connection.as_ref(), former.as_ref()].into_iter().flatten().filter(is_lost);
@@ -432,7 +437,7 @@ impl World {
 
     /// Handles the word of a site that it leaves.
     fn site_leaves(&mut self, mover: usize, session: Session) {
-        let is_present = |connection: &Connection| connection.session == session;
+        let is_present = |connection: &MoverConnection| connection.session == session;
         if !self.movers.all[mover].connection.as_ref().is_some_and(is_present) {
             return;
         }
