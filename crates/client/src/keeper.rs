@@ -30,8 +30,11 @@ pub enum Keeping {
     /// the session can move to) this command is started, with the
     /// client's socket as its standard input, the connection to the node as its standard output and the other end of the keep-alive as its
     /// standard error, and calls [`Relay::run`](super::relay::Relay::run).
-    Process(Box<dyn Fn(&[NodeEndpoint], usize) -> Command>),
+    Process(Box<KeeperCommand>),
 }
+
+/// Returns the command of a keeper, for a session with the node at this index of these.
+pub type KeeperCommand = dyn Fn(&[NodeEndpoint], usize) -> Command;
 
 /// The thread or process that keeps a session.
 #[derive(Debug)]

@@ -30,7 +30,7 @@ mod touch;
 
 pub use connection::Connection;
 pub use error::ConnectionError;
-pub use keeper::Keeping;
+pub use keeper::{KeeperCommand, Keeping};
 pub use node_client::{HeldLock, NodeClient, NotAcquired};
 pub use node_endpoint::NodeEndpoint;
 pub use open_requests::OpenRequests;

@@ -142,12 +142,12 @@ impl World {
         if self.calm {
             return;
         }
-        let stays = |connection: &&MoverConnection| {
+        let stays = |connection: &MoverConnection| {
             connection.cut.is_none()
                 && self.is_up(connection.machine)
                 && self.machines[connection.machine].incarnation == connection.incarnation
         };
-        if self.movers.all[mover].connection.as_ref().filter(stays).is_none() {
+        if !self.movers.all[mover].connection.as_ref().is_some_and(stays) {
             self.close_mover(mover);
             let Some(machine) = self.another_site(None) else {
                 return self.set_mover_timer(mover, 200_000);
@@ -202,7 +202,20 @@ impl World {
             ClientAnswer::Leaving | ClientAnswer::Lock(LockEvent::Extended { .. }) => {
                 return self.tell_all_movers(machine, answer);
             }
-            _ => return,
+            ClientAnswer::Queue { .. }
+            | ClientAnswer::Overview { .. }
+            | ClientAnswer::Broken { .. }
+            | ClientAnswer::RulesSet { .. }
+            | ClientAnswer::RulesRefused { .. }
+            | ClientAnswer::AccessSet { .. }
+            | ClientAnswer::AccessRefused { .. }
+            | ClientAnswer::VotersChanged { .. }
+            | ClientAnswer::VotersRefused { .. }
+            | ClientAnswer::Unavailable { .. }
+            | ClientAnswer::Locks { .. }
+            | ClientAnswer::Leaves { .. }
+            | ClientAnswer::Traced { .. }
+            | ClientAnswer::Left { .. } => return,
         };
         let Some(mover) = self.movers.requests.get(&request).copied() else { return };
         let Some(session) = self.asked.get(&request).map(|asked| asked.session) else { return };
@@ -262,7 +275,20 @@ impl World {
             }
             ClientAnswer::Claim(event) => self.mover_claims(mover, event),
             ClientAnswer::Leaving => self.site_leaves(mover, session),
-            _ => {}
+            ClientAnswer::Queue { .. }
+            | ClientAnswer::Overview { .. }
+            | ClientAnswer::Broken { .. }
+            | ClientAnswer::RulesSet { .. }
+            | ClientAnswer::RulesRefused { .. }
+            | ClientAnswer::AccessSet { .. }
+            | ClientAnswer::AccessRefused { .. }
+            | ClientAnswer::VotersChanged { .. }
+            | ClientAnswer::VotersRefused { .. }
+            | ClientAnswer::Unavailable { .. }
+            | ClientAnswer::Locks { .. }
+            | ClientAnswer::Leaves { .. }
+            | ClientAnswer::Traced { .. }
+            | ClientAnswer::Left { .. } => {}
         }
     }
 

@@ -186,7 +186,14 @@ impl World {
             ClaimRefusal::BadProof => false,
             // While the former site's lease lasts no view leaves it out, and whoever has a lease has known it.
             ClaimRefusal::NotMember => !self.believes(&hold) || !self.has_lease(machine),
-            _ => true,
+            ClaimRefusal::UnknownKey
+            | ClaimRefusal::NothingToClaim
+            | ClaimRefusal::ReservationOver
+            | ClaimRefusal::NoLease
+            | ClaimRefusal::Leaving
+            | ClaimRefusal::ShareTaken
+            | ClaimRefusal::TooMany
+            | ClaimRefusal::DuplicateRequest => true,
         };
         if is_honest(why) {
             return Ok(());

@@ -218,11 +218,8 @@ impl World {
                 None
             }
             ClientAnswer::Queue { queue: LockQueue { missing, .. }, .. } => {
-                self.coverage.record(if missing.is_empty() {
-                    Occurrence::Queue
-                } else {
-                    Occurrence::QueueInPart
-                });
+                let is_whole = missing.is_empty();
+                self.coverage.record(if is_whole { Occurrence::Queue } else { Occurrence::QueueInPart });
                 None
             }
             ClientAnswer::Broken { cut_off, .. } => {

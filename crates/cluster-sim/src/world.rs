@@ -236,6 +236,27 @@ impl World {
         Ok(())
     }
 
+    /// Lets a client make a call, unless the site has been started again since.
+    fn on_call(&mut self, machine: usize, incarnation: u64, call: ClientCall) -> CheckResult {
+        if self.machines[machine].incarnation != incarnation {
+            return Ok(());
+        }
+        if let ClientCall::SessionEnded(session) = call {
+            self.departed.on_ended(session);
+            // What a site that leaves does not let go of is taken until the site has left.
+            if !self.is_leaving(machine) {
+                self.contention.on_session_ended(session, self.now);
+            }
+        }
+        if let ClientCall::Claim(claim) = &call {
+            self.contention.on_claimed(machine, claim, self.now);
+        }
+        if let ClientCall::Acquire(wanted) = &call {
+            self.contention.on_asked(machine, wanted, self.now);
+        }
+        self.drive(machine, Input::Call(call))
+    }
+
     fn handle(&mut self, event: Event) -> CheckResult {
         self.note_event(&event)?;
         match event {
@@ -252,25 +273,7 @@ impl World {
             Event::Late { from, to, packet } => self.arrive_late((from, to), *packet),
             Event::Synced { machine, incarnation, token } => self.synced(machine, incarnation, token),
             Event::Connect(a, b) => self.connect(a, b),
-            Event::Call { machine, incarnation, call } => {
-                if self.machines[machine].incarnation != incarnation {
-                    return Ok(());
-                }
-                if let ClientCall::SessionEnded(session) = call {
-                    self.departed.on_ended(session);
-                    // What a site that leaves does not let go of is taken until the site has left.
-                    if !self.is_leaving(machine) {
-                        self.contention.on_session_ended(session, self.now);
-                    }
-                }
-                if let ClientCall::Claim(claim) = &call {
-                    self.contention.on_claimed(machine, claim, self.now);
-                }
-                if let ClientCall::Acquire(wanted) = &call {
-                    self.contention.on_asked(machine, wanted, self.now);
-                }
-                self.drive(machine, Input::Call(call))
-            }
+            Event::Call { machine, incarnation, call } => self.on_call(machine, incarnation, call),
             Event::Told { process, session, answer } => {
                 self.told(process, session, answer);
                 Ok(())

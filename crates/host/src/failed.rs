@@ -56,11 +56,11 @@ impl Core {
             | ClientCall::Remove { request, .. }
             | ClientCall::ChangeVoters { request, .. }
             | ClientCall::SetAccess { request, .. }
-            | ClientCall::SetRules { request, .. } => refused(request),
+            | ClientCall::SetRules { request, .. }
+            | ClientCall::Prove { request } => refused(request),
             ClientCall::Acquire(ref wanted) => refused(wanted.request),
             ClientCall::Watch(ref watch) => refused(watch.request),
             ClientCall::Claim(ref claim) => refused(claim.request),
-            ClientCall::Prove { request } => refused(request),
             ClientCall::SessionEnded(_)
             | ClientCall::SessionCut { .. }
             | ClientCall::Introduce { .. }

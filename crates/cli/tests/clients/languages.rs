@@ -42,10 +42,9 @@ fn sources(dir: &Path, parts: &[&str]) -> String {
         files.extend(inside.chain(part.is_file().then(|| part.clone())).filter(|file| file.is_file()));
     }
     files.sort();
-    files
-        .iter()
-        .map(|file| format!("{}\n{}", file.display(), std::fs::read_to_string(file).unwrap()))
-        .collect()
+    let with_name =
+        |file: &PathBuf| format!("{}\n{}", file.display(), std::fs::read_to_string(file).unwrap());
+    files.iter().map(with_name).collect::<Vec<_>>().concat()
 }
 
 /// Runs a command that must succeed, and returns what it prints.

@@ -59,6 +59,8 @@ struct RelayedHold {
     former: Option<FormerSite>,
     /// The lock is not safe beyond this time, however long the lease lasts.
     until: Option<Time>,
+    /// The client has given the lock back, or was told that it is lost: it is not claimed any more.
+    is_given_up: bool,
     /// The lock is lost, and the node to which the session has moved does not know of it.
     is_unknown: bool,
 }
@@ -101,7 +103,7 @@ impl RelayedSession {
                 return Said::Answer(ToClient::Released(tag));
             }
             if let Some(hold) = self.holds.get_mut(&tag) {
-                hold.proof = None;
+                (hold.proof, hold.is_given_up) = (None, true);
             }
         } else if let ToNode::Queue { tag, .. } | ToNode::Status { tag } = said {
             self.questions.insert(tag);
@@ -120,22 +122,14 @@ impl RelayedSession {
         }
         let Some(estimate) = &mut self.estimate else { return Some(said) };
         match said {
-            ToClient::Pong { tag, time } => {
-                let before = estimate.end();
-                estimate.on_pong(tag, time);
-                if estimate.end() > before { self.extended() } else { None }
-            }
+            ToClient::Pong { tag, time } => self.on_pong(tag, time),
             ToClient::Extended { lease_end } => {
                 estimate.on_lease(lease_end);
                 self.extended()
             }
             ToClient::Granted { tag, fence, slot, lease_end, margin } => {
                 estimate.on_lease(lease_end);
-                self.waiting.remove(&tag);
-                self.holds.insert(tag, RelayedHold::default());
-                if self.can_move && self.version >= HAS_CLAIMS {
-                    self.owed.push(ToNode::Prove { tag });
-                }
+                self.on_granted(tag);
                 let lease_end = self.safe_until()?;
                 Some(ToClient::Granted { tag, fence, slot, lease_end, margin })
             }
@@ -148,9 +142,7 @@ impl RelayedSession {
                 Some(said)
             }
             ToClient::Proof { tag, proof } => {
-                if let Some(hold) = self.holds.get_mut(&tag) {
-                    hold.proof = Some(proof);
-                }
+                self.on_proof(tag, proof);
                 None
             }
             ToClient::Settled { tag, lease_end } => {
@@ -191,6 +183,29 @@ impl RelayedSession {
         }
     }
 
+    /// Handles the answer to a ping, which may extend what is held.
+    fn on_pong(&mut self, tag: Tag, time: Time) -> Option<ToClient> {
+        let estimate = self.estimate.as_mut()?;
+        let before = estimate.end();
+        estimate.on_pong(tag, time);
+        if estimate.end() > before { self.extended() } else { None }
+    }
+
+    fn on_granted(&mut self, tag: Tag) {
+        self.waiting.remove(&tag);
+        self.holds.insert(tag, RelayedHold::default());
+        if self.can_move && self.version >= HAS_CLAIMS {
+            self.owed.push(ToNode::Prove { tag });
+        }
+    }
+
+    /// Keeps a proof, unless the lock was given back or lost while it was on its way.
+    fn on_proof(&mut self, tag: Tag, proof: Box<Proof>) {
+        if let Some(hold) = self.holds.get_mut(&tag).filter(|hold| !hold.is_given_up) {
+            hold.proof = Some(proof);
+        }
+    }
+
     /// Notes the answer to a greeting that was said at `said`, by a node whose clock showed `time`.
     fn greeted(&mut self, version: u16, said: Time, time: Time, contact: Option<Contact>) {
         let estimate = LeaseEstimate::new(contact, said, time);
@@ -202,7 +217,7 @@ impl RelayedSession {
     fn lose(&mut self, tag: Tag, act_by: Time, why: LossKind) -> ToClient {
         self.act_by = Some(self.act_by.map_or(act_by, |known| known.min(act_by)));
         if let Some(hold) = self.holds.get_mut(&tag) {
-            hold.proof = None;
+            (hold.proof, hold.is_given_up) = (None, true);
         }
         ToClient::Lost { tag, act_by, why }
     }

@@ -72,11 +72,11 @@ fn a_client_is_answered_here_what_the_node_cannot_know() {
     assert_eq!(session.on_client(ToNode::Ping(3), at(6)), Said::Answer(pong));
 }
 
-fn proof(lock: &str) -> Box<Proof> {
+fn proof(lock: &str) -> Proof {
     let holder = Member { site: "a".parse().unwrap(), incarnation: Incarnation::new(1) };
     let fence = FenceClock::new(Epoch::default()).enter();
     let hold = ProvedHold { holder, lock: lock.parse().unwrap(), permits: 1, slot: None, fence };
-    Box::new(Proof::new(&ClaimKey::new([7; 32]), b"cluster", hold))
+    Proof::new(&ClaimKey::new([7; 32]), b"cluster", hold)
 }
 
 /// A session that can move, was opened at 1 s, and holds a lock that it can prove.
@@ -88,7 +88,7 @@ fn that_holds() -> RelayedSession {
     session.on_node(granted(1, at(104_000)), at(1020));
     assert_eq!(session.take_owed(), [ToNode::Prove { tag: 1 }]);
     assert!(!session.has_something_to_claim(), "not without the proof");
-    assert_eq!(session.on_node(ToClient::Proof { tag: 1, proof: proof("x") }, at(1030)), None);
+    assert_eq!(session.on_node(ToClient::Proof { tag: 1, proof: Box::new(proof("x")) }, at(1030)), None);
     assert!(session.has_something_to_claim());
     session
 }
@@ -113,7 +113,7 @@ fn a_claim_extends_nothing_before_it_is_accepted_and_nothing_beyond_what_is_rese
     let says = session.on_welcome(&welcome(HAS_CLAIMS), at(1900), at(1910)).unwrap();
     // The last message that was answered is the greeting, at 1 s.
     let contact = Some(Span::from_millis(910));
-    assert_eq!(says, [ToNode::Claim { tag: 1, proof: proof("x"), contact }]);
+    assert_eq!(says, [ToNode::Claim { tag: 1, proof: Box::new(proof("x")), contact }]);
     assert_eq!((session.move_state(), session.end()), (MoveState::Waiting, Some(at(3000))));
     assert_eq!(session.on_node(ToClient::Extended { lease_end: at(504_000) }, at(1920)), session.extended());
     assert_eq!(session.end(), Some(at(3000)), "the claim is not answered");
@@ -134,7 +134,7 @@ fn a_node_that_leaves_has_no_time_limit_and_is_stayed_with_if_no_other_accepts_t
     assert!(session.takes_leave() && !session.takes_leave(), "once");
     session.begin_move(true).unwrap();
     let says = session.on_welcome(&welcome(HAS_CLAIMS), at(1900), at(1910)).unwrap();
-    assert_eq!(says, [ToNode::Claim { tag: 1, proof: proof("x"), contact: None }]);
+    assert_eq!(says, [ToNode::Claim { tag: 1, proof: Box::new(proof("x")), contact: None }]);
     let (kind, why) = (RefusalKind::Unavailable, "it has no lease".to_owned());
     assert_eq!(session.on_node(ToClient::Refused { tag: 1, kind, why }, at(1920)), None);
     assert_eq!(session.move_state(), MoveState::Rejected);
@@ -173,6 +173,8 @@ fn what_was_given_back_is_not_claimed_and_what_is_waited_for_is_asked_for_again(
     let mut released = that_holds();
     released.on_client(ToNode::Release(1), at(1100));
     assert!(!released.has_something_to_claim());
+    released.on_node(ToClient::Proof { tag: 1, proof: Box::new(proof("x")) }, at(1110));
+    assert!(!released.has_something_to_claim(), "nor with a proof that was on its way");
     session.begin_move(false).unwrap();
     let says = session.on_welcome(&welcome(HAS_CLAIMS), at(1300), at(1300)).unwrap();
     assert_eq!(says[1..], [acquire(Wait::Within(Span::from_millis(800)))]);

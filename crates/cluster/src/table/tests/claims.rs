@@ -197,9 +197,12 @@ fn a_claim_ends_with_its_session_and_an_operator_can_take_it_away() {
     tables.acquire(0, 1, Wait::Forever);
     for cut in [false, true] {
         tables.claim(1, 8, tables.hold_of(0), None);
-        tables.act(1, |table, clock, out| match cut {
-            true => table.on_session_cut(Session(8), clock.now, Span::ZERO, clock, out),
-            false => table.on_session_ended(Session(8), clock, out),
+        tables.act(1, |table, clock, out| {
+            if cut {
+                table.on_session_cut(Session(8), clock.now, Span::ZERO, clock, out);
+            } else {
+                table.on_session_ended(Session(8), clock, out);
+            }
         });
         assert!(!tables.sites[1].holds_anything());
     }
