@@ -109,7 +109,8 @@ fn documentation(rustc: &[String]) -> Option<Vec<String>> {
     let mut rest = rustc.iter();
     while let Some(argument) = rest.next() {
         match argument.as_str() {
-            "--out-dir" => _ = rest.next(),
+            // Nothing is linked, so that `rustdoc` knows no libraries to link.
+            "--out-dir" | "-l" => _ = rest.next(),
             compiled if compiled.starts_with("--emit=") => {}
             _ => arguments.push(argument.clone()),
         }
@@ -165,7 +166,7 @@ mod tests {
     fn libraries_and_programs_are_documented_with_the_same_dependencies() {
         let library = "--crate-name web --edition=2024 crates/web/src/lib.rs --error-format=json --crate-type lib \
                        --emit=dep-info,metadata,link -C opt-level=2 --warn=clippy::pedantic --out-dir /t/debug/deps \
-                       -L dependency=/t/debug/deps --extern http=/t/debug/deps/libhttp-1.rmeta";
+                       -L dependency=/t/debug/deps --extern http=/t/debug/deps/libhttp-1.rmeta -l static=gcc_eh";
         let documented = "--crate-name web --edition=2024 crates/web/src/lib.rs --error-format=json --crate-type lib \
                           -C opt-level=2 --warn=clippy::pedantic -L dependency=/t/debug/deps --extern \
                           http=/t/debug/deps/libhttp-1.rmeta --out-dir /t/ci-doc/web-lib -Dwarnings";
