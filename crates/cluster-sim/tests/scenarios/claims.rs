@@ -204,8 +204,9 @@ fn a_site_with_claims_does_not_leave_before_its_clients_have_stopped() {
 
 #[test]
 fn the_latest_of_two_claims_at_one_site_counts_and_the_same_site_can_die_again() {
-    let mut cluster = Cluster::open_configured(4, &Clause::exclusive("central"), |at, config| {
-        let byte = u8::try_from(at).expect("four sites");
+    // Two of them die, and the others must still be a majority of the voters.
+    let mut cluster = Cluster::open_configured(5, &Clause::exclusive("central"), |at, config| {
+        let byte = u8::try_from(at).expect("five sites");
         config.claim_key = Some(ClaimKey::new([byte + 1; 32]));
     });
     let (_, proof) = hold(&mut cluster, 3);
