@@ -15,7 +15,7 @@ use meshlock_protocol::Fence;
 use super::clock::Moment;
 use super::faults::ClusterFault;
 use super::settings::SeedSettings;
-use meshlock_cluster::claim::Proof;
+use meshlock_cluster::claim::{Proof, ProvedHold};
 use meshlock_cluster::names::{LockName, SiteName};
 use meshlock_cluster::node::ClientAnswer;
 use meshlock_cluster::table::{Request, Session};
@@ -139,6 +139,8 @@ pub(super) struct MoverConnection {
     pub(super) session: Session,
     /// Since when nothing passes, and when the last message of the mover was sent that has certainly arrived.
     pub(super) cut: Option<(Moment, Moment)>,
+    /// Whether the site has said that it leaves.
+    pub(super) leaves: bool,
     pub(super) last_call: Moment,
     pub(super) last_told: Moment,
 }
@@ -234,7 +236,7 @@ pub(super) struct Stray {
     pub(super) machine: usize,
     pub(super) incarnation: u64,
     pub(super) session: Session,
-    pub(super) lock: LockName,
+    pub(super) hold: ProvedHold,
     pub(super) is_forged: bool,
 }
 

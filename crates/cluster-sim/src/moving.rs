@@ -57,7 +57,7 @@ impl World {
             }
             MoverEvent::Retry(request) => {
                 if self.movers.all[mover].hold().is_some_and(|hold| hold.claim == Some(request)) {
-                    self.claim_elsewhere(mover, false);
+                    self.claim_elsewhere(mover);
                 }
                 Ok(())
             }
@@ -78,7 +78,7 @@ impl World {
         let incarnation = self.machines[machine].incarnation;
         let (last_call, last_told) = (self.now, self.now);
         let session = Session(self.last_session);
-        MoverConnection { machine, incarnation, session, cut: None, last_call, last_told }
+        MoverConnection { machine, incarnation, session, cut: None, leaves: false, last_call, last_told }
     }
 
     /// Makes a call over a connection, which is lost if that is cut. It takes up to `most` microseconds.
@@ -272,6 +272,10 @@ impl World {
                 if let Some(hold) = hold {
                     (hold.proof, hold.contact, hold.tries) = (proof.map(|proof| *proof), None, 0);
                 }
+                let connection = self.movers.all[mover].connection.as_ref();
+                if connection.is_some_and(|connection| connection.leaves && connection.session == session) {
+                    self.site_leaves(mover, session);
+                }
             }
             ClientAnswer::Claim(event) => self.mover_claims(mover, event),
             ClientAnswer::Leaving => self.site_leaves(mover, session),
@@ -370,7 +374,7 @@ impl World {
         hold.until = hold.until.min(act_by);
         let is_pending = hold.proof.as_ref().is_some_and(|proof| hold.is_claimed(proof, &self.names));
         if is_pending && why == LossReason::LeaseEnd && self.movers.draw.bool() {
-            return self.claim_elsewhere(mover, false);
+            return self.claim_elsewhere(mover);
         }
         self.mover_leaves(mover);
     }
@@ -467,16 +471,15 @@ impl World {
         if !self.movers.all[mover].connection.as_ref().is_some_and(is_present) {
             return;
         }
+        if let Some(connection) = &mut self.movers.all[mover].connection {
+            connection.leaves = true;
+        }
         let Some(hold) = self.movers.all[mover].hold_mut() else { return };
         let Some(proof) = &hold.proof else { return };
         if hold.session == session && !hold.is_claimed(proof, &self.names) {
             hold.contact = None;
         }
-        let connection = self.movers.all[mover].connection.take();
-        let machine = connection.as_ref().map(|connection| connection.machine);
-        self.close_former(mover);
-        self.movers.all[mover].former = connection;
-        self.move_mover(mover, machine.unwrap_or(0), None);
+        self.claim_elsewhere(mover);
     }
 
     /// Connects a mover to another site, or to the same one again, and claims there what it holds.
@@ -494,19 +497,23 @@ impl World {
         self.send_claim(mover);
     }
 
-    /// Goes to another site with a claim, or stays at this one and makes it again.
-    pub(super) fn claim_elsewhere(&mut self, mover: usize, stays: bool) {
+    /// Goes to another site with a claim.
+    pub(super) fn claim_elsewhere(&mut self, mover: usize) {
         let at = self.movers.all[mover].connection.as_ref().map(|connection| connection.machine);
         if let Some(hold) = self.movers.all[mover].hold_mut()
             && let Some(claim) = hold.claim.take()
         {
             self.exclusion.on_left(claim);
         }
-        if stays {
-            return self.send_claim(mover);
-        }
+        let session = self.movers.all[mover].hold().map(|hold| hold.session);
         if let Some(connection) = self.movers.all[mover].connection.take() {
-            self.mover_calls(&connection, 200, ClientCall::SessionEnded(connection.session));
+            if Some(connection.session) == session {
+                // Closing it would be the client's word that it does not need the lock any more.
+                self.close_former(mover);
+                self.movers.all[mover].former = Some(connection);
+            } else {
+                self.mover_calls(&connection, 200, ClientCall::SessionEnded(connection.session));
+            }
         }
         self.move_mover(mover, at.unwrap_or(0), None);
     }

@@ -12,9 +12,10 @@ use super::properties::exclusion::ObservedClaim;
 use super::properties::{CheckResult, broken};
 use super::world::World;
 use meshlock_cluster::claim::{ClaimKey, Proof, ProvedHold, Reserved};
+use meshlock_cluster::names::Member;
 use meshlock_cluster::node::ClientCall;
 use meshlock_cluster::table::{ClaimEvent, ClaimRefusal, LockClaim, LossReason, Request};
-use meshlock_cluster::time::Time;
+use meshlock_cluster::time::{Span, Time};
 
 /// How often a mover tries to claim a lock.
 const MAX_TRIES: u32 = 6;
@@ -54,9 +55,28 @@ impl World {
                     return;
                 }
                 self.exclusion.on_left(request);
-                if why.is_of_this_site() { self.retry_claim(mover) } else { self.mover_leaves(mover) }
+                if why.is_of_this_site() {
+                    self.retry_claim(mover);
+                } else if !self.stays_with_former(mover) {
+                    self.mover_leaves(mover);
+                }
             }
         }
+    }
+
+    /// Lets a mover go on at a site that leaves, through which it holds the lock, because it could not be claimed elsewhere: it has not got the
+    /// proof of that site yet. Returns whether it does.
+    fn stays_with_former(&mut self, mover: usize) -> bool {
+        let session = self.movers.all[mover].hold().map(|hold| hold.session);
+        let former = self.movers.all[mover].former.take_if(|former| Some(former.session) == session);
+        let Some(former) = former else { return false };
+        if let Some(connection) = self.movers.all[mover].connection.replace(former) {
+            self.mover_calls(&connection, 200, ClientCall::SessionEnded(connection.session));
+        }
+        if let Some(hold) = self.movers.all[mover].hold_mut() {
+            hold.claim = None;
+        }
+        true
     }
 
     /// Makes a claim again, a little later, at another site, unless that was tried too often.
@@ -134,17 +154,20 @@ impl World {
         lease_end: Time,
         until: Option<Time>,
     ) -> CheckResult {
-        if let Some(stray) = self.movers.strays.get(&request) {
+        if let Some(stray) = self.movers.strays.get(&request).cloned() {
             if stray.is_forged {
-                let what = format!("s{machine} accepts a claim to {} with a forged proof", stray.lock);
+                let what = format!("s{machine} accepts a claim to {} with a forged proof", stray.hold.lock);
                 return broken("claims", self.now, what);
             }
-            self.movers.contested.insert(stray.lock.clone());
-            return Ok(());
+            self.movers.contested.insert(stray.hold.lock.clone());
+            return self.judge_holder(machine, &stray.hold.holder);
         }
         let mover = self.movers.requests.get(&request).copied();
         let Some(mover) = mover.filter(|mover| self.relies_on(Some(*mover), request)) else { return Ok(()) };
         let Some(hold) = self.movers.all[mover].hold().cloned() else { return Ok(()) };
+        if let Some(proof) = &hold.proof {
+            self.judge_holder(machine, &proof.hold().holder)?;
+        }
         if let Some(proof) = &hold.proof
             && self.movers.stopping.keys().any(|site| self.names[*site] == proof.hold().holder.site)
         {
@@ -161,6 +184,15 @@ impl World {
         let (until, mover) = (lease_end, Some(mover));
         let claim = ObservedClaim { request, session, lock: &lock, machine, until, cap, permits, mover };
         self.exclusion.on_claimed(claim, self.now)
+    }
+
+    /// Checks that the site that granted a claimed lock is in the view that the site which accepts the claim has installed.
+    fn judge_holder(&self, machine: usize, holder: &Member) -> CheckResult {
+        let node = self.machines[machine].node.as_ref();
+        if node.is_none_or(|node| node.view().contains(holder)) {
+            return Ok(());
+        }
+        broken("claims", self.now, format!("s{machine} accepts a claim on {holder}, which is no member"))
     }
 
     fn judge_refusal(&mut self, machine: usize, request: Request, why: ClaimRefusal) -> CheckResult {
@@ -182,10 +214,12 @@ impl World {
         if hold.claim != Some(request) || !self.settings.keeps_drift(usize::MAX) {
             return Ok(());
         }
+        // What was claimed at another site is known to that one only.
+        let is_own = hold.proof.as_ref().is_some_and(|proof| !hold.is_claimed(proof, &self.names));
         let is_honest = |why| match why {
             ClaimRefusal::BadProof => false,
             // While the former site's lease lasts no view leaves it out, and whoever has a lease has known it.
-            ClaimRefusal::NotMember => !self.believes(&hold) || !self.has_lease(machine),
+            ClaimRefusal::NotMember => !is_own || !self.believes(&hold) || !self.has_lease(machine),
             ClaimRefusal::UnknownKey
             | ClaimRefusal::NothingToClaim
             | ClaimRefusal::ReservationOver
@@ -276,13 +310,22 @@ impl World {
             (connection.machine, connection.incarnation, connection.session);
         let at = now.after(site).max(connection.last_call.after(1));
         self.coverage.record(Occurrence::MoverCut);
-        let last_contact = self.machines[machine].clock.at(contact);
-        // What the mover cannot prove it relies on until it notices.
-        let left = now.after(client).0.saturating_sub(at.0);
-        let relies_for = drift.stretch(meshlock_cluster::time::Span::from_micros(left + 2));
+        let clock = self.machines[machine].clock.clone();
+        let last_contact = clock.at(contact);
+        // What the mover cannot prove it relies on until it notices, and the rest as long as it was told that it may.
+        let notices = Span::from_micros(now.after(client).0.saturating_sub(at.0) + 2);
+        let hold = self.movers.all[mover].hold().filter(|hold| hold.session == session);
+        let relies = hold.map_or(Span::ZERO, |hold| hold.until.since(clock.at(at)));
+        let relies_for = drift.stretch(notices).max(relies);
         let call = ClientCall::SessionCut { session, last_contact, relies_for };
         self.at(at, super::event::Event::Call { machine, incarnation, call });
         self.mover_after(mover, client, MoverEvent::Disconnected { session, has_died: false });
+        // Now and then an operator takes its lock away, which it does not hear.
+        let lock = self.movers.all[mover].hold().map(|hold| hold.lock.clone());
+        if let Some(lock) = lock.filter(|_| self.movers.draw.usize(..4) == 0) {
+            let request = self.new_request();
+            self.operator_call(machine, ClientCall::Break { request, lock });
+        }
     }
 
     /// Lets an operator stop a site: its clients are told, and it leaves when they have gone or the time is over.
@@ -348,11 +391,12 @@ impl World {
         }
         let connection = self.connect_mover(machine);
         let (request, session) = (self.new_request(), connection.session);
-        let ProvedHold { lock, permits, .. } = proof.hold().clone();
+        let hold = proof.hold().clone();
+        let (lock, permits) = (hold.lock.clone(), hold.permits);
         self.coverage.record(Occurrence::Stray);
-        self.asked.insert(request, Asked { lock: lock.clone(), permits, session, client: NO_CLIENT });
+        self.asked.insert(request, Asked { lock, permits, session, client: NO_CLIENT });
         let incarnation = connection.incarnation;
-        let stray = Stray { machine, incarnation, session, lock, is_forged };
+        let stray = Stray { machine, incarnation, session, hold, is_forged };
         self.movers.strays.insert(request, stray);
         let claim = LockClaim { session, request, proof, reserved: Reserved::Forever };
         self.mover_calls(&connection, 200, ClientCall::Claim(Box::new(claim)));

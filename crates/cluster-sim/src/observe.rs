@@ -58,7 +58,10 @@ impl World {
             Note::JoinRefused { .. } => self.coverage.record(Occurrence::JoinRefused),
             Note::BecomesVoter { .. } => self.coverage.record(Occurrence::BecameVoter),
             Note::VotesNoMore { .. } => self.coverage.record(Occurrence::VotesNoMore),
-            Note::GaveUp(member) => self.leases.on_gave_up(member),
+            Note::GaveUp(member) => {
+                self.exclusion.on_gave_up(machine, self.now)?;
+                self.leases.on_gave_up(member);
+            }
             Note::OtherCluster { .. } => self.coverage.record(Occurrence::OtherCluster),
             Note::DiskReplaced { .. } => {
                 self.coverage.record(Occurrence::VoterWithoutDisk);

@@ -141,6 +141,18 @@ impl Exclusion {
         Ok(any)
     }
 
+    /// Checks that nobody counts on what a site has said when it gives up its lease, because it leaves.
+    pub(crate) fn on_gave_up(&self, machine: usize, now: Moment) -> CheckResult {
+        let counts = |hold: &&AssumedHold| hold.machine == machine && self.is_valid(hold, now);
+        match self.holds.values().find(counts).filter(|_| self.strict) {
+            Some(hold) => {
+                let what = format!("s{machine} leaves, and a client counts on {}", hold.lock);
+                broken("exclusion", now, what)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Records that the client was told that it has lost the lock.
     pub(crate) fn on_lost(&mut self, request: Request, act_by: Time) {
         if let Some(hold) = self.holds.get_mut(&request) {

@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 use anyhow::Context;
 use meshlock_cluster::names::LockName;
 use meshlock_supervisor::{
-    Control, FromSupervisor, OURSELVES, SUPERVISE, StartOrder, Terminal, alone_in_group, identity,
+    Control, FromSupervisor, OURSELVES, SUPERVISE, StartOrder, Terminal, alone_in_group, code_of_signal,
+    identity, tell,
 };
 use meshlock_system::{Process, children_of, kill_descendants, signal_descendants};
 use rustix::process::{
@@ -114,7 +115,11 @@ impl Child {
                 Ok(Ok(Child { supervisor, group, terminal, alone, this }))
             }
             Some(FromSupervisor::Ended { code, .. }) => Ok(Err(code)),
-            Some(FromSupervisor::Stopped(_)) | None => anyhow::bail!("the supervisor of CMD was killed"),
+            Some(FromSupervisor::Stopped(_)) | None => {
+                // As later, when CMD is known to run: it may have been started just now.
+                tell("the supervisor of CMD was killed");
+                Ok(Err(code_of_signal(Signal::KILL.as_raw())))
+            }
         }
     }
 
