@@ -128,8 +128,10 @@ fn a_watch_on_the_name_of_a_lock_as_a_prefix_sees_its_holders_come_and_go() {
         let lines = Lines::of(watch.stdout.take().unwrap());
         let next = || -> Value { serde_json::from_str(&lines.line("an answer")).unwrap() };
         let created = next()["result"]["created"].clone();
-        assert!(etcdctl(backend, &["lock", "jobs", "--", "true"]).output_in_time().status.success());
+        // It holds the lock until the watch has seen that.
+        let mut holder = etcdctl(backend, &["lock", "jobs"]).stdout(Stdio::null()).spawn().unwrap();
         let event = next()["result"]["events"][0].clone();
+        holder.end();
         watch.end();
         (created, event["type"].clone(), event["kv"]["key"].as_str().map(|key| key.starts_with("am9icy")))
     });
