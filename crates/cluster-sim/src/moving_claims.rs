@@ -214,11 +214,13 @@ impl World {
         if hold.claim != Some(request) || !self.settings.keeps_drift(usize::MAX) {
             return Ok(());
         }
+        // What was claimed at another site is known to that one only.
+        let is_own = hold.proof.as_ref().is_some_and(|proof| !hold.is_claimed(proof, &self.names));
         let is_honest = |why| match why {
             ClaimRefusal::BadProof => false,
-            // A site may not be a member any more for one that has heard of a later view: that is not judged here.
-            ClaimRefusal::NotMember
-            | ClaimRefusal::UnknownKey
+            // While the former site's lease lasts no view leaves it out, and whoever has a lease has known it.
+            ClaimRefusal::NotMember => !is_own || !self.believes(&hold) || !self.has_lease(machine),
+            ClaimRefusal::UnknownKey
             | ClaimRefusal::NothingToClaim
             | ClaimRefusal::ReservationOver
             | ClaimRefusal::NoLease
@@ -232,6 +234,14 @@ impl World {
         }
         let what = format!("s{machine} refuses a claim to {} that was made in time: {why:?}", hold.lock);
         broken("claims", self.now, what)
+    }
+
+    fn has_lease(&self, machine: usize) -> bool {
+        let host = &self.machines[machine];
+        let now = host.clock.at(self.now);
+        host.node
+            .as_ref()
+            .is_some_and(|node| node.lease().is_comfortable(now) && node.view().contains(node.me()))
     }
 
     /// Judges the loss of a claimed lock.

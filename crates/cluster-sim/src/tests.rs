@@ -246,6 +246,7 @@ const BREAKS: [(Mutant, &str, u64); 53] = [
     (Mutant::LostProofForgotten, "exclusion", 294),
     (Mutant::FrozenReleases, "exclusion", 80),
     (Mutant::LeavesWithClaims, "exclusion", 416),
+    (Mutant::LeavesBeforeCutClient, "claims", 812),
 ];
 
 /// Mutants with tests of their own, because it takes a certain seed, a certain schedule, certain reports or a site that lies to show

@@ -190,6 +190,8 @@ mutants! {
     FrozenReleases,
     /// A site leaves although clients count on claims there.
     LeavesWithClaims,
+    /// A site leaves although a client that was cut off before it heard that counts on what it can prove.
+    LeavesBeforeCutClient,
     /// A leader does not ask members that may know no access document.
     DocumentToldOnce,
     /// A site that has asked to join is let in however long it has been silent since.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::clients::{Hold, forget};
 use super::{
-    AcquireOutcome, LockEvent, LockKey, LockTable, LossReason, Request, RequestRefusal, Session, StepKind,
-    TableAlarm, TableOutput, TableTally,
+    AcquireOutcome, LeaseClock, LockEvent, LockKey, LockTable, LossReason, Request, RequestRefusal, Session,
+    StepKind, TableAlarm, TableOutput, TableTally,
 };
 use crate::time::Time;
 
@@ -13,7 +13,8 @@ impl LockTable {
     /// Reacts to the lease not being renewed before its end at `end`: every holder is told that its lock is lost.
     pub(crate) fn on_notice(&mut self, end: Time, now: Time, out: &mut Vec<TableOutput>) {
         let bound: Vec<Request> = self.proved.iter().copied().collect();
-        let ends_at = |request| self.ends_at(request, end, now);
+        let lease_clock = LeaseClock { now, lease_end: Some(end) };
+        let ends_at = |request| self.ends_at(request, end, lease_clock);
         let bound: BTreeMap<Request, Time> =
             bound.into_iter().map(|request| (request, ends_at(request))).collect();
         for (key, lock) in self.locks.iter_mut().filter(|(_, lock)| !lock.clients.holds.is_empty()) {

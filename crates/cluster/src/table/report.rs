@@ -314,7 +314,7 @@ impl LockTable {
         for (request, name) in holders {
             let Some((session, _)) = self.requests.get(&request) else { continue };
             let act_by = self.act_by(*session, lease_clock);
-            let ends_at = self.ends_at(request, act_by, lease_clock.now);
+            let ends_at = self.ends_at(request, act_by, lease_clock);
             if let Some(hold) = self.locks.get_mut(&name).and_then(|lock| lock.hold_mut(request)) {
                 let (alarms, tally, losing) = (&mut self.alarms, &mut self.tally, &mut self.losing);
                 let mut revocation = Revocation { alarms, tally, losing, out };

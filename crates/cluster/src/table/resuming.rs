@@ -6,7 +6,7 @@
 //! lease ends, or because an operator takes the lock away. The site tells the client, if it can, and the client may have moved
 //! elsewhere meanwhile and not hear it. So in all of these cases the hold stays until the window is over.
 //!
-//! A site that leaves is *frozen*: it lets go of no such hold at all. A hold whose client has gone stays as a *vacated* one, inside the
+//! A site that leaves is *frozen*: it lets go of no such hold at all, and does not leave while a client may count on one through it. A hold whose client has gone stays as a *vacated* one, inside the
 //! machines and in the census, until a view without this site. So who claims it elsewhere finds it as it was. Holds of which nobody
 //! has a proof are released as always.
 //!
@@ -164,9 +164,27 @@ impl LockTable {
     }
 
     /// Returns when a hold ends whose client is told now that it has lost it, and must have stopped by `act_by`.
-    pub(super) fn ends_at(&self, request: Request, act_by: Time, now: Time) -> Time {
-        let is_bound = self.is_proved(request) && !self.frozen && !mutant::is_on(Mutant::LostProofForgotten);
-        if is_bound { act_by.max(now + self.table_config.resume_window) } else { act_by }
+    pub(super) fn ends_at(&self, request: Request, act_by: Time, lease_clock: LeaseClock) -> Time {
+        if !self.is_proved(request) {
+            act_by
+        } else if self.frozen {
+            act_by.max(self.relied_on_until(request, act_by, lease_clock))
+        } else if mutant::is_on(Mutant::LostProofForgotten) {
+            act_by
+        } else {
+            act_by.max(lease_clock.now + self.table_config.resume_window)
+        }
+    }
+
+    /// Returns until when a client may count on a hold that it can prove, and of which it was told that it must have stopped by `act_by`. It
+    /// may have been cut off before it could hear that. Then it goes on as long as it was told that the lease lasts, and
+    /// tries to claim the hold elsewhere.
+    fn relied_on_until(&self, request: Request, act_by: Time, lease_clock: LeaseClock) -> Time {
+        if mutant::is_on(Mutant::LeavesBeforeCutClient) {
+            return act_by;
+        }
+        let session = self.requests.get(&request).and_then(|(session, _)| self.sessions.get(session));
+        session.and_then(|client| client.cut).or(lease_clock.lease_end).unwrap_or(act_by)
     }
 
     /// Reacts to this site being about to leave: from now on it lets go of nothing that a client has a proof of, and says so.
@@ -184,19 +202,19 @@ impl LockTable {
         self.hurry_losses(lease_clock);
     }
 
-    /// Lets what clients have lost end when they must have stopped, and not only when the resume window is over.
+    /// Lets what clients have lost end when they have certainly stopped, and not only when the resume window is over.
     fn hurry_losses(&mut self, lease_clock: LeaseClock) {
         for request in self.proved.iter().copied().collect::<Vec<_>>() {
             let Some((session, key)) = self.requests.get(&request).cloned() else { continue };
-            let act_by = self.act_by(session, lease_clock);
+            let ends_at = self.ends_at(request, self.act_by(session, lease_clock), lease_clock);
             let Some(hold) = self.locks.get_mut(&key).and_then(|lock| lock.hold_mut(request)) else {
                 continue;
             };
-            if let Some(stop_by) = hold.stop_by.as_mut().filter(|stop_by| ***stop_by > act_by) {
+            if let Some(stop_by) = hold.stop_by.as_mut().filter(|stop_by| ***stop_by > ends_at) {
                 let alarm = TableAlarm::Lost(key, request);
                 self.alarms.remove(&(**stop_by, alarm.clone()));
-                **stop_by = act_by;
-                self.alarms.insert((act_by, alarm));
+                **stop_by = ends_at;
+                self.alarms.insert((ends_at, alarm));
             }
         }
     }
