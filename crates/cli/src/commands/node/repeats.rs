@@ -38,8 +38,12 @@ impl Repeats {
     /// Writes how often lines were repeated whose time is over; all of them if `now` is `None`, as at the end of the log.
     pub(super) fn report(&self, now: Option<Instant>) {
         let over = self.lines().take_over(now);
-        for (line, times) in over {
-            tracing::warn!(target: REPEATED, "{line} … repeated {times} times");
+        for (level, line, times) in over {
+            if level == Level::INFO {
+                tracing::info!(target: REPEATED, "{line} … repeated {times} times");
+            } else {
+                tracing::warn!(target: REPEATED, "{line} … repeated {times} times");
+            }
         }
     }
 
@@ -60,13 +64,14 @@ impl<S: Subscriber> Filter<S> for Repeats {
         }
         let mut line = Line(String::new());
         event.record(&mut line);
-        let place = (metadata.file().unwrap_or_default(), metadata.line().unwrap_or_default());
+        let (file, line_number) = (metadata.file().unwrap_or_default(), metadata.line().unwrap_or_default());
+        let place = (file, line_number, *metadata.level());
         self.lines().is_new(place, line.0, Instant::now())
     }
 }
 
-/// A place in the code: file and line.
-type Place = (&'static str, u32);
+/// A place in the code: file and line, and the level of what it writes.
+type Place = (&'static str, u32, Level);
 
 /// The lines of the last [`WINDOW`], by the place in the code that they come from.
 #[derive(Debug, Default)]
@@ -101,14 +106,14 @@ impl RepeatedLines {
     }
 
     /// Takes out the lines that were repeated and whose time is over.
-    fn take_over(&mut self, now: Option<Instant>) -> Vec<(String, u64)> {
+    fn take_over(&mut self, now: Option<Instant>) -> Vec<(Level, String, u64)> {
         let mut over = Vec::new();
         let is_over = |known: &Repetition| now.is_none_or(|now| now.duration_since(known.since) >= WINDOW);
-        for lines in self.0.values_mut() {
+        for ((.., level), lines) in &mut self.0 {
             lines.retain(|line, known| {
                 let ends = is_over(known);
                 if ends && known.times > 0 {
-                    over.push((line.clone(), known.times));
+                    over.push((*level, line.clone(), known.times));
                 }
                 !ends
             });
@@ -152,7 +157,7 @@ impl Visit for Line {
 mod tests {
     use super::*;
 
-    const HERE: Place = ("a.rs", 1);
+    const HERE: Place = ("a.rs", 1, Level::WARN);
 
     #[test]
     fn a_line_is_written_once_and_the_others_are_counted() {
@@ -164,7 +169,7 @@ mod tests {
             assert!(!is_new(seconds), "{seconds}");
         }
         assert_eq!(lines.take_over(Some(at(29))), []);
-        assert_eq!(lines.take_over(Some(at(30))), [("cannot reach s2".to_owned(), 28)]);
+        assert_eq!(lines.take_over(Some(at(30))), [(Level::WARN, "cannot reach s2".to_owned(), 28)]);
         assert!(lines.is_new(HERE, "cannot reach s2".to_owned(), at(31)), "it is news again");
         assert_eq!(lines.take_over(None), [], "it was not repeated");
     }
@@ -179,13 +184,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_warning_is_none_when_it_is_repeated() {
+        let mut lines = RepeatedLines::default();
+        for _ in 0..3 {
+            lines.is_new(("a.rs", 1, Level::INFO), "cannot reach s2".to_owned(), Instant::now());
+        }
+        assert_eq!(lines.take_over(None), [(Level::INFO, "cannot reach s2".to_owned(), 2)]);
+    }
+
+    #[test]
     fn many_different_lines_from_one_place_take_little_room_and_leave_other_places_alone() {
         let (mut lines, now) = (RepeatedLines::default(), Instant::now());
         let written =
             (0..56_000).filter(|client| lines.is_new(HERE, format!("refused {client}"), now)).count();
         assert_eq!(written, MAX_KINDS);
-        assert!(lines.is_new(("b.rs", 1), "view installed".to_owned(), now));
-        let counted: u64 = lines.take_over(None).iter().map(|(_, times)| times).sum();
+        assert!(lines.is_new(("b.rs", 1, Level::INFO), "view installed".to_owned(), now));
+        let counted: u64 = lines.take_over(None).iter().map(|(.., times)| times).sum();
         assert_eq!(counted, 56_000 - MAX_KINDS as u64);
     }
 }
