@@ -460,6 +460,7 @@ impl World {
                 hold.contact = (!has_died).then(|| contact.unwrap_or(now));
             }
         }
+        self.note_second_claim(mover);
         // It may come back to a site that only the connection was lost to.
         let back = (!has_died && self.movers.draw.usize(..3) == 0).then_some(ended.machine);
         self.move_mover(mover, ended.machine, back);
@@ -499,6 +500,7 @@ impl World {
 
     /// Goes to another site with a claim.
     pub(super) fn claim_elsewhere(&mut self, mover: usize) {
+        self.note_second_claim(mover);
         let at = self.movers.all[mover].connection.as_ref().map(|connection| connection.machine);
         if let Some(hold) = self.movers.all[mover].hold_mut()
             && let Some(claim) = hold.claim.take()
@@ -516,6 +518,17 @@ impl World {
             }
         }
         self.move_mover(mover, at.unwrap_or(0), None);
+    }
+
+    /// Notes that a mover goes on with a claim that still counts at a site where it has made it before. If the site that granted the lock
+    /// leaves the view now, both claims count, and it may lose the lock.
+    pub(super) fn note_second_claim(&mut self, mover: usize) {
+        let Some(hold) = self.movers.all[mover].hold() else { return };
+        let is_claimed = hold.proof.as_ref().is_some_and(|proof| hold.is_claimed(proof, &self.names));
+        if is_claimed || hold.claim.is_some() {
+            let lock = hold.lock.clone();
+            self.movers.contested.insert(lock);
+        }
     }
 
     /// Claims what a mover holds, over its present connection, if it still assumes that it holds it.

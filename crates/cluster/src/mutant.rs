@@ -192,6 +192,14 @@ mutants! {
     LeavesWithClaims,
     /// A site leaves although a client that was cut off before it heard that counts on what it can prove.
     LeavesBeforeCutClient,
+    /// A claim that has ended is not counted in a view without the former site, although its client may not have stopped.
+    EndedClaimNotCounted,
+    /// The claims of a client that was cut off are forgotten at once.
+    CutClaimDropped,
+    /// A claim that is taken away ends as if its client certainly heard that.
+    ClaimLossHeard,
+    /// A claim that has become a hold is given up as if its client certainly heard that.
+    SettledUnheard,
     /// A leader does not ask members that may know no access document.
     DocumentToldOnce,
     /// A site that has asked to join is let in however long it has been silent since.

@@ -128,8 +128,10 @@ struct PendingClaim {
     since: Time,
     /// Until when the former site keeps the lock, if that is limited.
     until: Option<Time>,
-    /// Set when the client was told that it has lost the lock: the time by which it must have stopped.
+    /// Set when the client was told that it has lost the lock, or was cut off: the time by which it has certainly stopped.
     stop_by: Option<Time>,
+    /// Whether it was told. A client that was cut off may claim the same again.
+    is_lost: bool,
 }
 
 impl PendingClaim {
@@ -202,8 +204,17 @@ impl Claims {
         self.pending.iter().map(|((session, _), claim)| (*session, &claim.hold.lock))
     }
 
-    fn count_of(&self, session: Session) -> usize {
-        self.pending.range((session, Request(0))..=(session, Request(u64::MAX))).count()
+    fn of_session(&self, session: Session) -> Vec<Request> {
+        let range = (session, Request(0))..=(session, Request(u64::MAX));
+        self.pending.range(range).map(|((_, request), _)| *request).collect()
+    }
+
+    fn get(&self, request: Request) -> Option<&PendingClaim> {
+        self.pending.get(&(*self.sessions.get(&request)?, request))
+    }
+
+    fn get_mut(&mut self, request: Request) -> Option<&mut PendingClaim> {
+        self.pending.get_mut(&(*self.sessions.get(&request)?, request))
     }
 
     fn of_lock(&self, name: &LockName) -> impl Iterator<Item = (Session, Request, &PendingClaim)> {
@@ -239,7 +250,7 @@ impl LockTable {
             let why = LossReason::TakenOver;
             out.push(TableOutput::LockEvent(LockEvent::Lost { request: other, act_by: now, why }));
         }
-        let pending = PendingClaim { hold: hold.clone(), since: now, until, stop_by: None };
+        let pending = PendingClaim { hold: hold.clone(), since: now, until, stop_by: None, is_lost: false };
         if let Some(alarm) = pending.alarm(self.table_config.margin) {
             self.alarms.insert((alarm, TableAlarm::Claim(request)));
         }
@@ -277,17 +288,16 @@ impl LockTable {
         let lease_end = lease_clock.lease_end.ok_or(ClaimRefusal::NoLease)?;
         let table_config = &self.table_config;
         if let Some(other) = self.claims.by_hold.get(hold) {
-            let session = self.claims.sessions.get(other);
-            let other = session.and_then(|session| self.claims.pending.get(&(*session, *other)));
+            let other = self.claims.get(*other);
             // What its client was told is lost does not come back through another connection.
-            return if other.is_some_and(|other| other.stop_by.is_some()) {
+            return if other.is_some_and(|other| other.is_lost) {
                 Err(ClaimRefusal::NothingToClaim)
             } else {
                 Ok(lease_end)
             };
         }
         if self.claims.pending.len() >= table_config.max_claims
-            || self.claims.count_of(session) >= table_config.max_claims_per_session
+            || self.claims.of_session(session).len() >= table_config.max_claims_per_session
         {
             return Err(ClaimRefusal::TooMany);
         }
@@ -329,40 +339,70 @@ impl LockTable {
         true
     }
 
-    /// Removes the claims of a session that has ended or was cut: a client that was cut off claims again, here or elsewhere.
+    /// Removes the claims of a session that has ended: its client has stopped.
     pub(super) fn drop_claims_of(&mut self, session: Session) {
-        let of_session = self.claims.pending.range((session, Request(0))..=(session, Request(u64::MAX)));
-        for (_, request) in of_session.map(|(key, _)| *key).collect::<Vec<_>>() {
+        for request in self.claims.of_session(session) {
             self.drop_claim(request);
         }
     }
 
-    /// Tells a client, once, that it has lost what it claims. The claim stays until the client confirms that it has stopped, or
-    /// until `act_by`: this site does not leave the cluster before.
-    fn revoke_claim(&mut self, request: Request, act_by: Time, why: LossReason, out: &mut Vec<TableOutput>) {
-        let margin = self.table_config.margin;
-        let Some(session) = self.claims.sessions.get(&request) else { return };
-        let Some(claim) = self.claims.pending.get_mut(&(*session, request)) else { return };
-        if claim.stop_by.is_some() {
-            return;
+    /// Lets the claims of a session that was cut off end when its client does not rely on them any more. Until then they count: the
+    /// client may not have found another site yet.
+    pub(super) fn end_claims_of(&mut self, session: Session, relies_until: Time, now: Time) {
+        if relies_until <= now || mutant::is_on(Mutant::CutClaimDropped) {
+            return self.drop_claims_of(session);
         }
-        if let Some(alarm) = claim.alarm(margin) {
+        for request in self.claims.of_session(session) {
+            self.end_claim(request, relies_until);
+        }
+    }
+
+    /// Sets the time at which a claim ends, unless it ends later. Returns whether its client was told before that it has lost it; `None`
+    /// if there is no such claim.
+    fn end_claim(&mut self, request: Request, at: Time) -> Option<bool> {
+        let session = *self.claims.sessions.get(&request)?;
+        let claim = self.claims.pending.get_mut(&(session, request))?;
+        if let Some(alarm) = claim.alarm(self.table_config.margin) {
             self.alarms.remove(&(alarm, TableAlarm::Claim(request)));
         }
-        claim.stop_by = Some(act_by);
-        self.alarms.insert((act_by, TableAlarm::Claim(request)));
+        let at = claim.stop_by.map_or(at, |stop_by| stop_by.max(at));
+        claim.stop_by = Some(at);
+        self.alarms.insert((at, TableAlarm::Claim(request)));
+        Some(claim.is_lost)
+    }
+
+    /// Tells a client, once, that it has lost what it claims, and must have stopped by `act_by`. The claim stays until the client
+    /// confirms that it has, or until `ends_at`, which is that time or later: this site does not leave the cluster before, and
+    /// a view without the former site finds the lock held.
+    fn revoke_claim(
+        &mut self,
+        request: Request,
+        (act_by, ends_at): (Time, Time),
+        why: LossReason,
+        out: &mut Vec<TableOutput>,
+    ) {
+        let Some(claim) = self.claims.get_mut(request).filter(|claim| !claim.is_lost) else { return };
+        claim.is_lost = true;
+        self.end_claim(request, ends_at);
         self.tally.lost(why);
         out.push(TableOutput::LockEvent(LockEvent::Lost { request, act_by, why }));
     }
 
+    /// Returns when a claim ends whose client is told now that it must have stopped by `act_by`: if it was cut off and does not hear
+    /// that, it goes on as long as it was told that it may.
+    fn claim_ends_at(&self, request: Request, act_by: Time, lease_clock: LeaseClock) -> Time {
+        let until = self.claims.get(request).and_then(|claim| claim.until);
+        let told = lease_clock.lease_end.map(|end| until.map_or(end, |until| until.min(end)));
+        told.filter(|_| !mutant::is_on(Mutant::ClaimLossHeard)).map_or(act_by, |told| told.max(act_by))
+    }
+
     /// Handles the alarm of a claim: the former site may give the lock to others soon, or the time to stop is over.
     pub(super) fn on_claim_alarm(&mut self, request: Request, out: &mut Vec<TableOutput>) {
-        let session = self.claims.sessions.get(&request);
-        let Some(claim) = session.and_then(|session| self.claims.pending.get(&(*session, request))) else {
-            return;
-        };
+        let Some(claim) = self.claims.get(request) else { return };
         match (claim.stop_by, claim.until) {
-            (None, Some(until)) => self.revoke_claim(request, until, LossReason::ReservationOver, out),
+            (None, Some(until)) => {
+                self.revoke_claim(request, (until, until), LossReason::ReservationOver, out);
+            }
             (Some(_), _) => drop(self.drop_claim(request)),
             (None, None) => {}
         }
@@ -371,7 +411,7 @@ impl LockTable {
     /// Tells all clients whose claims are pending that they have lost them, because the lease ends at `end`.
     pub(super) fn revoke_claims_at(&mut self, end: Time, out: &mut Vec<TableOutput>) {
         for request in self.claims.sessions.keys().copied().collect::<Vec<_>>() {
-            self.revoke_claim(request, end, LossReason::LeaseEnd, out);
+            self.revoke_claim(request, (end, end), LossReason::LeaseEnd, out);
         }
     }
 
@@ -389,26 +429,28 @@ impl LockTable {
         };
         for (session, request) in taken {
             let act_by = self.act_by(session, lease_clock);
-            self.revoke_claim(request, act_by, why, out);
+            let ends_at = self.claim_ends_at(request, act_by, lease_clock);
+            self.revoke_claim(request, (act_by, ends_at), why, out);
         }
     }
 
     /// Takes all claims away now, because this incarnation of the site has ended.
     pub(super) fn lose_claims(&mut self, now: Time, out: &mut Vec<TableOutput>) {
         for request in self.claims.sessions.keys().copied().collect::<Vec<_>>() {
-            self.revoke_claim(request, now, LossReason::Excluded, out);
+            self.revoke_claim(request, (now, now), LossReason::Excluded, out);
             self.drop_claim(request);
         }
         self.claims.unsettled.clear();
     }
 
     /// Reacts to a view with these members, of which this site is one, being installed: claims on an incarnation that is not
-    /// among them become holds.
+    /// among them become holds, also those that have ended but whose clients may not have stopped yet.
     pub(crate) fn install(&mut self, members: &[Member]) {
         self.claims.installed = members.to_vec();
         let is_due = |claim: &PendingClaim| {
             let is_gone = !members.contains(&claim.hold.holder);
-            claim.stop_by.is_none() && (is_gone || mutant::is_on(Mutant::ClaimCountedEarly))
+            let counts = claim.stop_by.is_none() || !mutant::is_on(Mutant::EndedClaimNotCounted);
+            counts && (is_gone || mutant::is_on(Mutant::ClaimCountedEarly))
         };
         let due = self.claims.pending.iter().filter(|(_, claim)| is_due(claim));
         for (session, request) in due.map(|(key, _)| *key).collect::<Vec<_>>() {
@@ -417,11 +459,20 @@ impl LockTable {
             let (key, cause) = (claim.key(), self.cause(request));
             let at = self.locks.get_index_of(&key).unwrap_or_else(|| self.insert(&key));
             let ProvedHold { fence, slot, .. } = claim.hold;
-            let hold = Hold { request, fence, slot, since: claim.since, stop_by: None, lane: 0, cause };
+            let stop_by = claim.stop_by.map(Box::new);
+            if let Some(stop_by) = claim.stop_by {
+                self.losing += 1;
+                self.alarms.insert((stop_by, TableAlarm::Lost(key.clone(), request)));
+            }
+            let hold = Hold { request, fence, slot, since: claim.since, stop_by, lane: 0, cause };
             self.locks[at].clients.wake(&mut self.spare).holds.push(hold);
             self.locks[at].clients.rest(&mut self.spare);
             self.requests.insert(request, (session, key));
             self.sessions.entry(session).or_default().requests.insert(request);
+            // Its client does not know yet, and relies on the claim although it may be cut off: that is like having a proof.
+            if !mutant::is_on(Mutant::SettledUnheard) {
+                self.proved.insert(request);
+            }
             self.claims.unsettled.insert(request);
             self.tally.claimed(ClaimOutcome::Settled);
         }
@@ -460,8 +511,10 @@ impl LockTable {
     /// Checks the claims.
     pub(super) fn check_claims(&self) -> Result<(), &'static str> {
         let claims = &self.claims;
-        let is_known =
-            |claim: &PendingClaim| claim.stop_by.is_some() || claims.installed.contains(&claim.hold.holder);
+        let is_known = |claim: &PendingClaim| {
+            claims.installed.contains(&claim.hold.holder)
+                || claim.stop_by.is_some() && mutant::is_on(Mutant::EndedClaimNotCounted)
+        };
         if !claims.pending.values().all(is_known) && !mutant::is_on(Mutant::ClaimOnDeparted) {
             return Err("T10: a pending claim is one on an incarnation that is in the installed view");
         }

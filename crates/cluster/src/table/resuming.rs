@@ -107,8 +107,8 @@ impl LockTable {
         }
     }
 
-    /// Handles the end of a session whose client may still run: it was cut off. It waits for nothing any more, and claims nothing. What
-    /// it can prove is kept for the resume window after the last contact, and the rest as long as the client may rely on it.
+    /// Handles the end of a session whose client may still run: it was cut off. It waits for nothing any more. What it can prove is kept for
+    /// the resume window after the last contact, and the rest, also what it claims, as long as the client may rely on it.
     pub(crate) fn on_session_cut(
         &mut self,
         session: Session,
@@ -117,9 +117,9 @@ impl LockTable {
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
     ) {
-        self.drop_claims_of(session);
-        let Some(client) = self.sessions.get_mut(&session) else { return };
         let relies_until = lease_clock.now + relies_for;
+        self.end_claims_of(session, relies_until, lease_clock.now);
+        let Some(client) = self.sessions.get_mut(&session) else { return };
         client.cut = Some(relies_until);
         let mut is_proved = false;
         for request in client.requests.clone() {

@@ -168,9 +168,12 @@ fn a_claim_is_lost_before_the_former_site_gives_the_lock_to_others() {
     // A view that comes too late brings nothing back, nor does another connection.
     tables.claim(1, 10, tables.hold_of(0), None);
     assert_eq!(tables.refused(), [ClaimRefusal::NothingToClaim]);
+    tables.acquire(2, 2, Wait::Forever);
     tables.lose_first(2, naimi());
-    assert_eq!(tables.sites[0].counts().holders, 0);
+    tables.time(500);
+    assert_eq!(tables.granted(), [(0, 1)], "nobody enters before it must have stopped");
     tables.time(501);
+    assert_eq!(tables.granted(), [(1, 2)]);
     assert!(!tables.sites[0].holds_anything());
 }
 
@@ -185,7 +188,6 @@ fn a_claim_is_lost_with_the_lease_of_its_site() {
     tables.act(1, |table, clock, out| table.on_notice(at(2000), clock.now, out));
     assert_eq!(tables.lost(9), Some((at(2000), LossReason::LeaseEnd)));
     tables.lose_first(2, naimi());
-    assert_eq!(tables.sites[0].counts().holders, 0);
     assert!(tables.sites[0].holds_anything(), "until its client has stopped");
     tables.time(2000);
     assert!(!tables.sites[0].holds_anything());
@@ -215,6 +217,66 @@ fn a_claim_ends_with_its_session_and_an_operator_can_take_it_away() {
         assert_eq!(table.take_away(&lock(), clock, out).len(), 1);
     });
     assert_eq!(tables.lost(9).map(|(_, why)| why), Some(LossReason::Broken));
+}
+
+#[test]
+fn a_claim_that_was_taken_away_or_cut_off_counts_until_its_client_has_certainly_stopped() {
+    // Until the lease ends, as the client was told; or until the former site may give the lock to others; or as long as the site says.
+    for (reserved, cut, over) in [(None, None, 1000), (Some(600), None, 601), (None, Some(300), 301)] {
+        let mut tables = Tables::of_members(3, naimi());
+        tables.acquire(0, 1, Wait::Forever);
+        tables.claim(1, 9, tables.hold_of(0), reserved);
+        tables.acquire(2, 2, Wait::Forever);
+        tables.act(1, |table, clock, out| match cut {
+            Some(relies_for) => {
+                table.on_session_cut(Session(9), clock.now, Span::from_millis(relies_for), clock, out);
+            }
+            None => drop(table.take_away(&lock(), clock, out)),
+        });
+        tables.lose_first(2, naimi());
+        tables.time(over - 1);
+        assert_eq!(tables.granted(), [(0, 1)], "{reserved:?} {cut:?}");
+        assert!(tables.sites[0].holds_anything());
+        tables.time(over);
+        assert_eq!(tables.granted(), [(1, 2)], "{reserved:?} {cut:?}");
+    }
+}
+
+#[test]
+fn a_client_that_was_cut_off_can_claim_again_at_the_same_site_and_one_that_was_told_of_its_loss_cannot() {
+    for is_lost in [false, true] {
+        let mut tables = Tables::of_members(2, naimi());
+        tables.acquire(0, 1, Wait::Forever);
+        tables.claim(1, 8, tables.hold_of(0), None);
+        tables.act(1, |table, clock, out| {
+            if is_lost {
+                drop(table.take_away(&lock(), clock, out));
+            }
+            table.on_session_cut(Session(8), clock.now, Span::from_millis(300), clock, out);
+        });
+        tables.claim(1, 9, tables.hold_of(0), None);
+        let refused = if is_lost { vec![ClaimRefusal::NothingToClaim] } else { vec![] };
+        assert_eq!(tables.refused(), refused);
+    }
+}
+
+#[test]
+fn a_claim_that_has_become_a_hold_is_not_given_to_others_before_its_client_has_certainly_heard_that() {
+    let mut tables = Tables::of_members(3, naimi());
+    tables.lease_end = Some(at(9000));
+    tables.acquire(0, 1, Wait::Forever);
+    tables.claim(1, 9, tables.hold_of(0), None);
+    tables.acquire(2, 2, Wait::Forever);
+    tables.lose_first(2, naimi());
+    tables.act(0, |table, clock, out| drop(table.take_away(&lock(), clock, out)));
+    tables.time(2000);
+    assert_eq!(
+        tables.granted(),
+        [(0, 1)],
+        "it may not have heard that its claim is settled, nor that it is lost"
+    );
+    tables.time(2001);
+    assert_eq!(tables.granted(), [(1, 2)], "the resume window is over");
 }
 
 #[test]
