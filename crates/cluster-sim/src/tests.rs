@@ -103,6 +103,14 @@ fn a_full_site_that_asks_for_room_in_every_view_changes_views_in_circles() {
 }
 
 #[test]
+fn a_claim_that_was_taken_away_while_its_client_was_cut_off_counts_until_the_client_has_stopped() {
+    let options = RunOptions { faults: Some(7), ..RunOptions::default() };
+    let broken = || run(90_001_855, &options).violation.map(|violation| violation.property);
+    assert_eq!(broken(), None);
+    assert_eq!(mutant::with(Mutant::EndedClaimNotCounted, broken), Some("exclusion"));
+}
+
+#[test]
 fn a_site_that_was_silent_for_long_still_finds_a_way_around_a_lasting_cut() {
     // The long silence passed for its usual round trip, so that it waited for the leader's answer and looked for no detour.
     assert_eq!(run(30_001_837, &RunOptions::default()).violation, None);
@@ -251,7 +259,7 @@ const BREAKS: &[(Mutant, &str, u64)] = &[
 
 /// Mutants with tests of their own, because it takes a certain seed, a certain schedule, certain reports or a site that lies to show
 /// them: above, in `directed.rs`, at the property `needless`, in `tests/scenarios/backlog.rs`, and among the unit tests of the leader, its autopilot, the voters,
-/// the links, the detours and the forwarded calls.
+/// the links, the detours, the forwarded calls and the claims.
 const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::StrangersCallsTaken,
     Mutant::PredecessorsCallsTaken,
@@ -288,6 +296,10 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::OlderMemberNotAsked,
     Mutant::DirectWayNotTold,
     Mutant::StrangersRoundIgnored,
+    Mutant::EndedClaimNotCounted,
+    Mutant::CutClaimDropped,
+    Mutant::ClaimLossHeard,
+    Mutant::SettledUnheard,
 ];
 
 /// Raft's own checks end the process of a voter whose disk contradicts itself.

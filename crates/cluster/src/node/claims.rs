@@ -20,8 +20,9 @@
 //!   anywhere before s has installed it. If s is not a member of it, its lease has ended before the view was agreed on.
 //!
 //! So a claim is refused if d is not in the view that s has installed: a view without d may be open. And it is refused if s has no
-//! lease. What s has told a client counts until the client has stopped: s does not leave the cluster before, also if the client has
-//! lost the claim meanwhile.
+//! lease. What s has told a client counts until the client has certainly stopped: s does not leave the cluster before, and a view without d
+//! finds x held by s, also if the client was told meanwhile that it has lost the claim, or was cut off. A client that was cut off may not have
+//! heard of its loss; it relies on what it was told before, until the end of s's lease at that time.
 //!
 //! **What the client owes.** It claims nothing that it has released or was told is lost. A claim of such a lock does no harm to others: as
 //! long as d is a member the claim is nothing but a note at s. When d is gone, and somebody else holds the lock, the name has more

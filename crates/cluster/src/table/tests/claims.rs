@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::claim::{ClaimKey, Proof, ProvedHold, Reserved};
+use crate::mutant::{self, Mutant};
 use crate::names::{Incarnation, Member};
 
 /// The member at a place, whatever view it is in.
@@ -219,26 +220,36 @@ fn a_claim_ends_with_its_session_and_an_operator_can_take_it_away() {
     assert_eq!(tables.lost(9).map(|(_, why)| why), Some(LossReason::Broken));
 }
 
+/// The client of a claim is told that it is lost, or `cut` off and relies on it for so many milliseconds. Then its former site is
+/// gone. Returns whether another client enters before this time.
+fn enters_before(reserved: Option<u64>, cut: Option<u64>, over: u64) -> bool {
+    let mut tables = Tables::of_members(3, naimi());
+    tables.acquire(0, 1, Wait::Forever);
+    tables.claim(1, 9, tables.hold_of(0), reserved);
+    tables.acquire(2, 2, Wait::Forever);
+    tables.act(1, |table, clock, out| match cut {
+        Some(relies_for) => {
+            table.on_session_cut(Session(9), clock.now, Span::from_millis(relies_for), clock, out);
+        }
+        None => drop(table.take_away(&lock(), clock, out)),
+    });
+    tables.lose_first(2, naimi());
+    tables.time(over - 1);
+    let early = tables.granted().contains(&(1, 2));
+    tables.time(over);
+    assert!(early || tables.granted() == [(1, 2)], "it enters then: {reserved:?} {cut:?}");
+    early
+}
+
 #[test]
 fn a_claim_that_was_taken_away_or_cut_off_counts_until_its_client_has_certainly_stopped() {
-    // Until the lease ends, as the client was told; or until the former site may give the lock to others; or as long as the site says.
+    // Until the lease ends, as the client was told; or until the former site may give the lock to others; or as long as it relies on it.
     for (reserved, cut, over) in [(None, None, 1000), (Some(600), None, 601), (None, Some(300), 301)] {
-        let mut tables = Tables::of_members(3, naimi());
-        tables.acquire(0, 1, Wait::Forever);
-        tables.claim(1, 9, tables.hold_of(0), reserved);
-        tables.acquire(2, 2, Wait::Forever);
-        tables.act(1, |table, clock, out| match cut {
-            Some(relies_for) => {
-                table.on_session_cut(Session(9), clock.now, Span::from_millis(relies_for), clock, out);
-            }
-            None => drop(table.take_away(&lock(), clock, out)),
-        });
-        tables.lose_first(2, naimi());
-        tables.time(over - 1);
-        assert_eq!(tables.granted(), [(0, 1)], "{reserved:?} {cut:?}");
-        assert!(tables.sites[0].holds_anything());
-        tables.time(over);
-        assert_eq!(tables.granted(), [(1, 2)], "{reserved:?} {cut:?}");
+        assert!(!enters_before(reserved, cut, over), "{reserved:?} {cut:?}");
+        let mistake = if cut.is_some() { Mutant::CutClaimDropped } else { Mutant::ClaimLossHeard };
+        for mistake in [mistake, Mutant::EndedClaimNotCounted] {
+            assert!(mutant::with(mistake, || enters_before(reserved, cut, over)), "{mistake:?}");
+        }
     }
 }
 
@@ -262,21 +273,22 @@ fn a_client_that_was_cut_off_can_claim_again_at_the_same_site_and_one_that_was_t
 
 #[test]
 fn a_claim_that_has_become_a_hold_is_not_given_to_others_before_its_client_has_certainly_heard_that() {
-    let mut tables = Tables::of_members(3, naimi());
-    tables.lease_end = Some(at(9000));
-    tables.acquire(0, 1, Wait::Forever);
-    tables.claim(1, 9, tables.hold_of(0), None);
-    tables.acquire(2, 2, Wait::Forever);
-    tables.lose_first(2, naimi());
-    tables.act(0, |table, clock, out| drop(table.take_away(&lock(), clock, out)));
-    tables.time(2000);
-    assert_eq!(
-        tables.granted(),
-        [(0, 1)],
-        "it may not have heard that its claim is settled, nor that it is lost"
-    );
-    tables.time(2001);
-    assert_eq!(tables.granted(), [(1, 2)], "the resume window is over");
+    let enters_at = || {
+        let mut tables = Tables::of_members(3, naimi());
+        tables.lease_end = Some(at(9000));
+        tables.acquire(0, 1, Wait::Forever);
+        tables.claim(1, 9, tables.hold_of(0), None);
+        tables.acquire(2, 2, Wait::Forever);
+        tables.lose_first(2, naimi());
+        tables.act(0, |table, clock, out| drop(table.take_away(&lock(), clock, out)));
+        (1..3000).find(|time| {
+            tables.time(*time);
+            tables.granted().contains(&(1, 2))
+        })
+    };
+    // It may neither have heard that its claim is settled nor that it is lost: the resume window counts, and not the margin.
+    assert_eq!(enters_at(), Some(2001));
+    assert_eq!(mutant::with(Mutant::SettledUnheard, enters_at), Some(201));
 }
 
 #[test]
