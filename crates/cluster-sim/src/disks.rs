@@ -91,12 +91,14 @@ impl World {
     /// Crashes a site's process, if it runs, and puts the copy of its disk back that was made for this fault.
     pub(super) fn put_back(&mut self, at: usize, machine: usize, down: u64) {
         self.crash(machine, down);
-        let votes = self.votes_with_disk(machine);
+        let voted = self.votes_with_disk(machine);
         let host = &mut self.machines[machine];
         let Some((_, copy)) = host.copies.iter().find(|(of, _)| *of == at) else { return };
         if host.disk != *copy {
             host.disk = copy.clone();
             host.lost_disk |= host.disk == Disk::default();
+            // The newer disk may have been lost before, so that it did not vote just now.
+            let votes = voted || self.votes_with_disk(machine);
             self.forgetful_voter |= votes;
             let what = if votes { Occurrence::OldDiskOfVoter } else { Occurrence::OldDiskOfMember };
             self.coverage.record(what);
