@@ -85,7 +85,9 @@ pub struct MirroredContent {
 
 /// What a member says is not within the bounds of a [`MirrorNews`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("at most {MAX_MIRRORED} sessions, keys of one session and contents of them are told at a time, each with a proof")]
+#[error(
+    "at most {MAX_MIRRORED} sessions, keys of one session and contents of them are told at a time, each with a proof"
+)]
 pub struct MirrorBoundsError;
 
 impl MirrorNews {
@@ -106,9 +108,10 @@ impl MirroredSession {
     /// Returns about how many bytes it takes in a message.
     pub fn size(&self) -> usize {
         let texts = |consul: &MirroredConsul| {
-            let contents = consul.contents.iter().map(|content| {
-                content.key.len() + content.value.len() + content.lock.as_str().len() + 24
-            });
+            let contents = consul
+                .contents
+                .iter()
+                .map(|content| content.key.len() + content.value.len() + content.lock.as_str().len() + 24);
             consul.name.len() + consul.ttl.len() + 32 + contents.sum::<usize>()
         };
         let key =
