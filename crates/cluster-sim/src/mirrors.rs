@@ -10,8 +10,8 @@ use super::coverage::Occurrence;
 use super::event::Event;
 use super::movers::{MoverConnection, MoverEvent};
 use super::moving::NO_CLIENT;
+use super::properties::PropertyViolation;
 use super::properties::exclusion::ObservedClaim;
-use super::properties::{CheckResult, PropertyViolation};
 use super::world::World;
 use meshlock_cluster::claim::Reserved;
 use meshlock_cluster::node::ClientCall;
@@ -132,11 +132,10 @@ impl World {
     }
 
     /// Lets a mover stop whose mirror can promise nothing more.
-    pub(super) fn mirror_cap_over(&mut self, mover: usize, request: Request) -> CheckResult {
+    pub(super) fn mirror_cap_over(&mut self, mover: usize, request: Request) {
         let hold = self.movers.all[mover].hold();
         if hold.is_some_and(|hold| hold.request == request && !self.believes(hold)) {
             self.mover_leaves(mover);
         }
-        Ok(())
     }
 }

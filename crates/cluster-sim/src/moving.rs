@@ -51,7 +51,10 @@ impl World {
             MoverEvent::Disconnected { session, has_died } => {
                 self.mover_disconnected(mover, session, has_died)
             }
-            MoverEvent::CapOver(request) => self.mirror_cap_over(mover, request),
+            MoverEvent::CapOver(request) => {
+                self.mirror_cap_over(mover, request);
+                Ok(())
+            }
             MoverEvent::Retry(request) => {
                 if self.movers.all[mover].hold().is_some_and(|hold| hold.claim == Some(request)) {
                     self.claim_elsewhere(mover);

@@ -270,7 +270,6 @@ impl Sessions {
                     self.forget_place(subject);
                     place = self.ask_members(caller, subject).await;
                     is_second = true;
-                    continue;
                 }
                 Err(error) => return Err(error),
                 Ok(None) => place = SessionPlace::Here,
