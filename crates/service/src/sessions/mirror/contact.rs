@@ -11,8 +11,8 @@ use meshlock_cluster::lease::Terms;
 use meshlock_cluster::time::{Span, Time};
 
 /// The bounds of how long a question is held if there is nothing to say.
-const SHORTEST_HOLD: Span = Span::from_millis(20);
-const LONGEST_HOLD: Span = Span::from_millis(250);
+const MIN_HOLD: Span = Span::from_millis(20);
+const MAX_HOLD: Span = Span::from_millis(250);
 
 /// How long a question is held by a site that has told its mirror of nothing.
 const IDLE_HOLD: Span = Span::from_millis(2000);
@@ -25,12 +25,12 @@ pub(super) fn hold(terms: Terms, has_told: bool) -> Span {
     if !has_told {
         return IDLE_HOLD;
     }
-    terms.length.part(16).clamp(SHORTEST_HOLD, LONGEST_HOLD)
+    terms.length.part(16).clamp(MIN_HOLD, MAX_HOLD)
 }
 
 /// When a mirror was answered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Contact {
+pub(super) struct SourceContact {
     /// When the last question was sent that was answered. The source answered it then or later.
     sent: Option<Time>,
     heard: Time,
@@ -48,15 +48,15 @@ pub(super) enum Duty {
     Nothing,
 }
 
-impl Contact {
+impl SourceContact {
     /// Begins to follow.
     pub(super) fn new(now: Time) -> Self {
-        Contact { sent: None, heard: now, leaves: false }
+        SourceContact { sent: None, heard: now, leaves: false }
     }
 
     /// Notes the answer to a question that was sent at `sent`, and whether the site has said that it leaves.
     pub(super) fn on_answer(&mut self, sent: Time, now: Time, leaves: bool) {
-        *self = Contact { sent: Some(sent), heard: now, leaves };
+        *self = SourceContact { sent: Some(sent), heard: now, leaves };
     }
 
     /// Returns when the last question was sent that was answered.
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_mirror_stands_in_for_a_silent_site_until_that_may_have_given_up_what_it_held() {
         let terms = Terms::default();
-        let mut contact = Contact::new(at(0));
+        let mut contact = SourceContact::new(at(0));
         assert_eq!(contact.duty(at(60_000), terms), Duty::Follow, "it knows nothing");
         contact.on_answer(at(1000), at(1240), false);
         assert_eq!(contact.duty(at(1240) + silent_after(terms), terms), Duty::Follow);
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_site_that_leaves_gives_up_nothing_at_any_time() {
-        let mut contact = Contact::new(at(0));
+        let mut contact = SourceContact::new(at(0));
         contact.on_answer(at(1000), at(1001), true);
         for now in [1001, 1_000_000] {
             assert_eq!(contact.duty(at(now), Terms::default()), Duty::StandIn { until: None });

@@ -18,7 +18,7 @@ use meshlock_wire::sites::calls::{CallAsk, CallReply};
 use meshlock_wire::sites::mirror::{MirrorNews, MirroredKey, MirroredSession};
 use tokio::time::sleep;
 
-use super::contact::{Contact, Duty, question_timeout};
+use super::contact::{Duty, SourceContact, question_timeout};
 use super::mirror_of;
 use crate::forward::ForwardError;
 use crate::sessions::key::{KeyAcquisition, KeyObserver};
@@ -40,7 +40,7 @@ struct SiteCopy {
     source: Member,
     /// The version of the news that it is made of; 0 if there is none.
     have: u64,
-    contact: Contact,
+    contact: SourceContact,
     sessions: BTreeMap<LeaseId, SessionCopy>,
     /// News that takes away what this site has promised a moment ago.
     parked: Option<MirrorNews>,
@@ -277,7 +277,7 @@ impl Following {
 
 impl SiteCopy {
     fn new(source: Member, now: Time) -> Self {
-        let (contact, sessions) = (Contact::new(now), BTreeMap::new());
+        let (contact, sessions) = (SourceContact::new(now), BTreeMap::new());
         let (parked, is_incomplete, orphaned) = (None, false, None);
         SiteCopy { source, have: 0, contact, sessions, parked, is_incomplete, orphaned }
     }

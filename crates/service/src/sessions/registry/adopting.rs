@@ -120,3 +120,103 @@ impl<W: Clone> Registry<W> {
         (!keys.is_empty()).then_some(HeldSession { owner, who, lasts, delay, keys })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use meshlock_host::gate::{CallerOrigin, RequestId};
+
+    use super::super::{ApiLimits, LeaseDuration, NewKey};
+    use super::*;
+
+    const MINUTE: Span = Span::from_millis(60_000);
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    fn lease(number: i64) -> LeaseId {
+        LeaseId::new(number).unwrap()
+    }
+
+    fn owner() -> Caller {
+        let origin = CallerOrigin::Network(([127, 0, 0, 1], 1).into());
+        Caller { principal: Principal::Local, origin, certificate: None, request: RequestId::new() }
+    }
+
+    /// Lets a session wait for a lock, and hold it if `held`.
+    fn takes(registry: &mut Registry<()>, number: i64, lasts: LeaseDuration, held: bool) {
+        registry.grant(lease(number), lasts, None, &owner(), at(0)).unwrap();
+        let (name, lock) = (format!("a/{number}").into_bytes(), "a".parse().unwrap());
+        let wanted = NewKey { name: name.clone(), lock, lease: lease(number), value: Vec::new() };
+        registry.begin(wanted, &Principal::Local, (), at(0)).unwrap();
+        let id = registry.key(&name).unwrap().id;
+        if held {
+            registry.on_granted(id, KeyGrant { fence: 7, slot: None });
+        }
+    }
+
+    fn adopted(registry: &mut Registry<()>, number: i64) -> Result<(), NotAdopted> {
+        let id = registry.new_key_id();
+        let key = AdoptedKey {
+            id,
+            name: format!("a/{number}").into_bytes(),
+            lock: "a".parse().unwrap(),
+            value: Vec::new(),
+            grant: KeyGrant { fence: 7, slot: None },
+            revisions: [7, 7, 1],
+            driver: (),
+        };
+        let (who, vouched) = (None, Vouched::ForAnother { until: Some(at(9000)) });
+        let (lasts, delay) = (MINUTE, Span::ZERO);
+        let session = AdoptedSession { lease: lease(number), owner: owner(), who, lasts, delay, vouched };
+        registry.adopt(session, vec![key], at(10_000))
+    }
+
+    #[test]
+    fn only_sessions_that_hold_something_for_a_time_of_their_own_are_mirrored() {
+        let mut registry = Registry::new(ApiLimits::default());
+        takes(&mut registry, 1, LeaseDuration::For(MINUTE), true);
+        takes(&mut registry, 2, LeaseDuration::For(MINUTE), false);
+        takes(&mut registry, 3, LeaseDuration::UntilDisconnect, true);
+        takes(&mut registry, 4, LeaseDuration::For(MINUTE), true);
+        // A session of Consul's API without a time to live.
+        registry.set_delay(lease(4), MINUTE, Some(MINUTE));
+        let mirrored = |registry: &Registry<()>| -> Vec<i64> {
+            (1..=4).filter(|number| registry.held_session(lease(*number), at(1)).is_some()).collect()
+        };
+        assert_eq!(mirrored(&registry), [1]);
+        // A call has ended whose session goes on, and another one is kept alive and ends with its call.
+        registry.start_ttl(lease(3), LeaseDuration::For(MINUTE), at(1));
+        assert_eq!(mirrored(&registry), [1]);
+        registry.detach_from_call(lease(3));
+        assert_eq!(mirrored(&registry), [1, 3]);
+        registry.retire(lease(1), at(1));
+        assert_eq!(mirrored(&registry), [3]);
+    }
+
+    #[test]
+    fn a_session_that_is_adopted_ends_soon_unless_its_client_renews_it() {
+        let mut registry = Registry::new(ApiLimits::default());
+        adopted(&mut registry, 1).unwrap();
+        adopted(&mut registry, 2).unwrap();
+        assert_eq!(adopted(&mut registry, 2), Err(NotAdopted::Exists));
+        assert!(registry.held_session(lease(1), at(1)).is_none(), "it is not this site's own");
+        registry.renew(lease(2), &Principal::Local, at(5000)).unwrap();
+        let expired = registry.expire_one(at(10_000)).unwrap();
+        assert_eq!((expired.lease, expired.keys.len()), (lease(1), 1));
+        assert!(registry.expire_one(at(64_999)).is_none() && registry.expire_one(at(65_000)).is_some());
+    }
+
+    #[test]
+    fn a_session_that_is_withdrawn_leaves_nothing_and_one_that_is_taken_over_is_mirrored_in_turn() {
+        let mut registry = Registry::new(ApiLimits::default());
+        adopted(&mut registry, 1).unwrap();
+        registry.withdraw(lease(1));
+        assert_eq!((registry.counts(), registry.has_lease_of(&Principal::Local)), ((0, 0), false));
+        adopted(&mut registry, 1).unwrap();
+        assert!(registry.set_vouched(lease(1), Vouched::Here));
+        let held = registry.held_session(lease(1), at(1)).unwrap();
+        assert_eq!((held.keys[0].grant().map(|grant| grant.fence), held.lasts), (Some(7), MINUTE));
+        assert!(!registry.set_vouched(lease(2), Vouched::Here));
+    }
+}
