@@ -1,6 +1,7 @@
 //! Sessions of all APIs that outlive their site: another member, the mirror, goes on with them.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use meshlock_testing::{BoundedCommand, eventually, needs_program};
 use serde_json::{Value, json};
@@ -90,12 +91,16 @@ fn fence(cluster: &Cluster, site: usize) -> Option<(String, Value)> {
 
 /// Waits until a site mirrors so many sessions.
 fn until_mirrored(cluster: &Cluster, site: usize, sessions: usize) {
+    eventually("the mirror knows the sessions", || mirrored(cluster, site) == sessions);
+}
+
+/// Returns how many sessions a site mirrors.
+fn mirrored(cluster: &Cluster, site: usize) -> usize {
     let url = format!("http://{}/metrics", cluster.address(site));
-    eventually("the mirror knows the sessions", || {
-        let page = Command::new("curl").args(["-s", "--max-time", "60", &url]).output_in_time();
-        let page = String::from_utf8(page.stdout).unwrap();
-        page.lines().any(|line| line == format!("meshlock_mirrored_sessions {sessions}"))
-    });
+    let page = Command::new("curl").args(["-s", "--max-time", "60", &url]).output_in_time();
+    let page = String::from_utf8(page.stdout).unwrap();
+    let count = page.lines().find_map(|line| line.strip_prefix("meshlock_mirrored_sessions "));
+    count.unwrap().parse().unwrap()
 }
 
 /// Renews the session at a site until the holder of its lock is at the site `at`. It must be alive all the time.
@@ -165,6 +170,32 @@ fn a_lock_that_was_released_before_its_site_was_killed_is_free_with_the_next_vie
         });
         assert_eq!(api.renew(&cluster, 3, &session), Some(false), "{api:?}");
     }
+}
+
+#[test]
+fn a_lock_whose_session_is_over_is_free_only_when_a_silent_mirror_cannot_answer_for_it_any_more() {
+    if !needs_program("curl") {
+        return;
+    }
+    let mut cluster = Cluster::start();
+    let session = cluster.post(1, "/v1/sessions", &json!({ "ttl_ms": 500 }))["session"].clone();
+    let keep = format!("/v1/sessions/{}/keep-alive", session.as_str().unwrap());
+    cluster.post(1, "/v1/locks/jobs/acquire", &json!({ "session": session }));
+    eventually("the mirror knows the session", || {
+        let (code, said) = call(&cluster, 1, "POST", &keep, "");
+        assert_eq!(code, 200, "{said}");
+        mirrored(&cluster, 2) == 1
+    });
+    // The mirror was answered a quarter of a second before at the earliest.
+    let killed = Instant::now();
+    cluster.kill(2);
+    let got = cluster.post(3, "/v1/locks/jobs/acquire", &json!({ "wait_ms": 50_000 }));
+    assert!(got["session"].is_string(), "{got}");
+    assert!(
+        killed.elapsed() > Duration::from_secs(9),
+        "two leases after that answer: {:?}",
+        killed.elapsed()
+    );
 }
 
 #[test]

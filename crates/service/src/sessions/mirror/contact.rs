@@ -9,6 +9,9 @@
 
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::time::{Span, Time};
+use meshlock_wire::sites::mirror::MirrorNews;
+
+use crate::sessions::registry::LeaseId;
 
 /// The bounds of how long a question is held if there is nothing to say.
 const MIN_HOLD: Span = Span::from_millis(20);
@@ -81,6 +84,18 @@ impl SourceContact {
     }
 }
 
+/// Returns whether news says that a session is over, or does not hold any more what one of these proofs is about.
+pub(super) fn takes_away<'a>(
+    news: &MirrorNews,
+    lease: LeaseId,
+    mut proofs: impl Iterator<Item = &'a [u8]>,
+) -> bool {
+    match news.changed.iter().find(|told| told.lease == lease.number()) {
+        Some(told) => proofs.any(|proof| told.keys.iter().all(|key| key.proof != proof)),
+        None => news.is_first || news.ended.contains(&lease.number()),
+    }
+}
+
 /// Returns for how long a site is not heard of until its mirror answers for it.
 fn silent_after(terms: Terms) -> Span {
     hold(terms, true).times(2) + SLACK
@@ -93,6 +108,10 @@ pub(super) fn question_timeout(terms: Terms, has_copies: bool) -> Span {
 
 #[cfg(test)]
 mod tests {
+    use meshlock_cluster::access::Principal;
+    use meshlock_wire::sites::calls::ForwardedCaller;
+    use meshlock_wire::sites::mirror::{MirroredKey, MirroredSession};
+
     use super::*;
 
     fn at(millis: u64) -> Time {
@@ -120,6 +139,35 @@ mod tests {
         for now in [1001, 1_000_000] {
             assert_eq!(contact.duty(at(now), Terms::default()), Duty::StandIn { until: None });
         }
+    }
+
+    #[test]
+    fn news_takes_away_what_it_ends_and_what_it_does_not_list_any_more() {
+        let owner = ForwardedCaller::new(&Principal::Local, ([127, 0, 0, 1], 1).into(), 1).unwrap();
+        let key = |proof: u8| MirroredKey {
+            name: vec![proof],
+            value: Vec::new(),
+            label: String::new(),
+            created: 1,
+            modified: 1,
+            version: 1,
+            proof: vec![proof],
+        };
+        let keys = vec![key(1), key(2)];
+        let (label, consul) = (None, None);
+        let told = MirroredSession { lease: 7, owner, label, lasts: 1, delay: 0, keys, consul };
+        let news = |is_first: bool, ended: Vec<i64>| {
+            let (version, leaves, changed) = (1, false, vec![told.clone()]);
+            MirrorNews { version, is_first, leaves, ended, changed }
+        };
+        let takes = |news: &MirrorNews, lease: i64, proofs: &[u8]| {
+            takes_away(news, LeaseId::new(lease).unwrap(), proofs.iter().map(std::slice::from_ref))
+        };
+        let later = news(false, vec![8]);
+        assert!(!takes(&later, 7, &[1, 2]) && !takes(&later, 7, &[2]), "it holds more than before");
+        assert!(takes(&later, 7, &[2, 3]), "it has released one");
+        assert!(takes(&later, 8, &[3]) && !takes(&later, 9, &[3]), "one is over, and one is as it was");
+        assert!(takes(&news(true, Vec::new()), 9, &[3]), "the first news lists all that there is");
     }
 
     #[test]

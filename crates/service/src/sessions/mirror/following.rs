@@ -18,7 +18,7 @@ use meshlock_wire::sites::calls::{CallAsk, CallReply};
 use meshlock_wire::sites::mirror::{MirrorNews, MirroredKey, MirroredSession};
 use tokio::time::sleep;
 
-use super::contact::{Duty, SourceContact, question_timeout};
+use super::contact::{self, Duty, SourceContact, question_timeout};
 use super::mirror_of;
 use crate::forward::ForwardError;
 use crate::sessions::key::{KeyAcquisition, KeyObserver};
@@ -437,16 +437,9 @@ impl SiteCopy {
 
 /// Returns whether news takes away something that a client counts on because of what this site has said.
 fn takes_away(sessions: &BTreeMap<LeaseId, SessionCopy>, news: &MirrorNews, now: Time) -> bool {
-    let keeps_all = |told: &MirroredSession, copy: &SessionCopy| {
-        copy.keys.iter().all(|key| told.keys.iter().any(|told| told.proof == key.told.proof))
-    };
-    let is_taken = |(lease, copy): (&LeaseId, &SessionCopy)| match news
-        .changed
-        .iter()
-        .find(|told| told.lease == lease.number())
-    {
-        Some(told) => !keeps_all(told, copy),
-        None => news.is_first || news.ended.contains(&lease.number()),
+    let is_taken = |(lease, copy): (&LeaseId, &SessionCopy)| {
+        let proofs = copy.keys.iter().map(|key| &key.told.proof[..]);
+        contact::takes_away(news, *lease, proofs)
     };
     sessions.iter().filter(|(_, copy)| copy.is_relied_on(now)).any(is_taken)
 }
