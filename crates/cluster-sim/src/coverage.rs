@@ -126,6 +126,7 @@ occurrences! {
     ViewInstalled Cluster "view installed",
     ViewOpened Cluster "view opened",
     ViewProposed Cluster "view proposed",
+    MirrorTakesOver Client "mirror goes on with a hold",
     ClaimPending Client "claim accepted at another site",
     ClaimSettled Client "claimed lock held through its new site",
     ClaimConflict Client "claim given up, because others have the lock",

@@ -40,6 +40,7 @@ mod host_faults;
 mod hosts;
 mod inject;
 mod machine;
+mod mirrors;
 mod movers;
 mod moving;
 mod moving_claims;

@@ -47,12 +47,12 @@ impl World {
         match what {
             MoverEvent::Timer(timer) if self.movers.all[mover].timer == timer => self.mover_timer(mover),
             MoverEvent::Timer(_) => Ok(()),
-            MoverEvent::Told(session, answer) => {
-                self.mover_told(mover, session, answer);
-                Ok(())
-            }
+            MoverEvent::Told(session, answer) => self.mover_told(mover, session, answer),
             MoverEvent::Disconnected { session, has_died } => {
-                self.mover_disconnected(mover, session, has_died);
+                self.mover_disconnected(mover, session, has_died)
+            }
+            MoverEvent::CapOver(request) => {
+                self.mirror_cap_over(mover, request);
                 Ok(())
             }
             MoverEvent::Retry(request) => {
@@ -260,10 +260,10 @@ impl World {
         self.at(at, Event::Mover { mover, what: MoverEvent::Told(session, answer) });
     }
 
-    fn mover_told(&mut self, mover: usize, session: Session, answer: ClientAnswer) {
+    fn mover_told(&mut self, mover: usize, session: Session, answer: ClientAnswer) -> CheckResult {
         let connection = self.movers.all[mover].connection_of(session);
         if connection.is_none_or(|connection| connection.cut.is_some()) {
-            return;
+            return Ok(());
         }
         match answer {
             ClientAnswer::Lock(event) => self.mover_event(mover, session, event),
@@ -271,14 +271,15 @@ impl World {
                 let hold = self.movers.all[mover].hold_mut().filter(|hold| hold.request == request);
                 if let Some(hold) = hold {
                     (hold.proof, hold.contact, hold.tries) = (proof.map(|proof| *proof), None, 0);
+                    self.mirror_hold(mover);
                 }
                 let connection = self.movers.all[mover].connection.as_ref();
                 if connection.is_some_and(|connection| connection.leaves && connection.session == session) {
-                    self.site_leaves(mover, session);
+                    return self.site_leaves(mover, session);
                 }
             }
             ClientAnswer::Claim(event) => self.mover_claims(mover, event),
-            ClientAnswer::Leaving => self.site_leaves(mover, session),
+            ClientAnswer::Leaving => return self.site_leaves(mover, session),
             ClientAnswer::Queue { .. }
             | ClientAnswer::Overview { .. }
             | ClientAnswer::Broken { .. }
@@ -294,6 +295,7 @@ impl World {
             | ClientAnswer::Traced { .. }
             | ClientAnswer::Left { .. } => {}
         }
+        Ok(())
     }
 
     fn mover_event(&mut self, mover: usize, session: Session, event: LockEvent) {
@@ -390,6 +392,7 @@ impl World {
             }
             self.movers.all[mover].keep_proof();
         }
+        self.drop_mirror(mover);
         self.close_former(mover);
         self.mover_rests(mover);
     }
@@ -444,43 +447,58 @@ impl World {
         }
     }
 
-    fn mover_disconnected(&mut self, mover: usize, session: Session, has_died: bool) {
+    fn mover_disconnected(&mut self, mover: usize, session: Session, has_died: bool) -> CheckResult {
         if self.movers.all[mover].former.take_if(|former| former.session == session).is_some() {
-            return;
+            return Ok(());
         }
         let ended = self.movers.all[mover].connection.take_if(|connection| connection.session == session);
-        let Some(ended) = ended else { return };
+        let Some(ended) = ended else { return Ok(()) };
         // A connection that was cut is known to be dead only if somebody says so.
         let has_died = has_died && ended.cut.is_none();
         let (contact, now) = (ended.cut.map(|(_, contact)| contact), self.now);
-        let Some(hold) = self.movers.all[mover].hold_mut() else { return self.mover_rests(mover) };
+        let Some(hold) = self.movers.all[mover].hold_mut() else {
+            self.mover_rests(mover);
+            return Ok(());
+        };
         if hold.session == session && hold.claim.is_none() && hold.proof.as_ref().is_some() {
             let is_own = hold.proof.as_ref().is_some_and(|proof| !hold.is_claimed(proof, &self.names));
             if is_own {
                 hold.contact = (!has_died).then(|| contact.unwrap_or(now));
             }
         }
+        let heard = (!has_died).then(|| contact.unwrap_or(now));
+        if self.go_to_mirror(mover, heard)? {
+            return Ok(());
+        }
+        self.drop_mirror(mover);
         self.note_second_claim(mover);
         // It may come back to a site that only the connection was lost to.
         let back = (!has_died && self.movers.draw.usize(..3) == 0).then_some(ended.machine);
         self.move_mover(mover, ended.machine, back);
+        Ok(())
     }
 
     /// Handles the word of a site that it leaves.
-    fn site_leaves(&mut self, mover: usize, session: Session) {
+    fn site_leaves(&mut self, mover: usize, session: Session) -> CheckResult {
         let is_present = |connection: &MoverConnection| connection.session == session;
         if !self.movers.all[mover].connection.as_ref().is_some_and(is_present) {
-            return;
+            return Ok(());
         }
         if let Some(connection) = &mut self.movers.all[mover].connection {
             connection.leaves = true;
         }
-        let Some(hold) = self.movers.all[mover].hold_mut() else { return };
-        let Some(proof) = &hold.proof else { return };
-        if hold.session == session && !hold.is_claimed(proof, &self.names) {
+        let Some(hold) = self.movers.all[mover].hold_mut() else { return Ok(()) };
+        let Some(proof) = &hold.proof else { return Ok(()) };
+        let is_own = hold.session == session && !hold.is_claimed(proof, &self.names);
+        if is_own {
             hold.contact = None;
         }
+        if is_own && self.go_to_mirror(mover, None)? {
+            return Ok(());
+        }
+        self.drop_mirror(mover);
         self.claim_elsewhere(mover);
+        Ok(())
     }
 
     /// Connects a mover to another site, or to the same one again, and claims there what it holds.

@@ -154,6 +154,7 @@ impl World {
         lease_end: Time,
         until: Option<Time>,
     ) -> CheckResult {
+        self.note_mirror(request, true);
         if let Some(stray) = self.movers.strays.get(&request).cloned() {
             if stray.is_forged {
                 let what = format!("s{machine} accepts a claim to {} with a forged proof", stray.hold.lock);
@@ -246,6 +247,7 @@ impl World {
 
     /// Judges the loss of a claimed lock.
     pub(super) fn judge_loss(&mut self, machine: usize, request: Request, why: LossReason) -> CheckResult {
+        self.note_mirror(request, false);
         if why == LossReason::ReservationOver {
             self.coverage.record(Occurrence::ClaimReservationOver);
         }

@@ -245,6 +245,7 @@ const BREAKS: &[(Mutant, &str, u64)] = &[
     (Mutant::JoinerNotForgotten, "one lease", 10),
     (Mutant::NewcomerHasALease, "one lease", 353),
     (Mutant::ClaimPromisedTooLong, "exclusion", 91),
+    (Mutant::StandingClaimForgotten, "exclusion", 53),
     (Mutant::ClaimOnDeparted, "claims", 31),
     (Mutant::ClaimKeptInConflict, "exclusion", 84),
     (Mutant::ClaimNotInCensus, "exclusion", 84),

@@ -172,6 +172,8 @@ mutants! {
     OlderMemberNotAsked,
     /// A client that claims a lock counts on it for longer than the former site keeps it.
     ClaimPromisedTooLong,
+    /// A mirror's claim is forgotten with the next view, although the site that granted the lock is in that view.
+    StandingClaimForgotten,
     /// A lock is claimed that was granted by an incarnation that is not in the view any more.
     ClaimOnDeparted,
     /// A claimed lock is kept although others have it.

@@ -1,6 +1,7 @@
 //! Three sites with APIs on the loopback network, which can be killed and started again.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 
 use meshlock_testing::eventually;
@@ -55,6 +56,26 @@ impl Cluster {
         let mut process = self.sites[site].take().unwrap();
         process.signal(Signal::KILL);
         process.end();
+    }
+
+    /// Stops a site by a signal, and waits until its process has ended.
+    pub(crate) fn stop(&mut self, site: usize) {
+        let mut process = self.sites[site].take().unwrap();
+        process.signal(Signal::TERM);
+        assert!(process.end().success(), "{}", process.log());
+    }
+
+    /// Waits until a site mirrors a session of the one before it.
+    pub(crate) fn until_mirrored(&self, site: usize) {
+        eventually(&format!("{} mirrors a session", NAMES[site]), || {
+            let mut stream = TcpStream::connect(self.apis[site]).unwrap();
+            stream
+                .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                .unwrap();
+            let mut page = String::new();
+            stream.read_to_string(&mut page).unwrap();
+            page.lines().any(|line| line == "meshlock_mirrored_sessions 1")
+        });
     }
 
     /// Starts a site again and waits until all take part.

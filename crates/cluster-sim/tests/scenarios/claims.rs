@@ -93,6 +93,44 @@ fn a_client_keeps_its_lock_and_its_fence_when_its_site_dies_whichever_that_is() 
 }
 
 #[test]
+fn a_mirror_that_claims_at_once_holds_the_lock_when_its_site_dies_whenever_that_is() {
+    for after in [0, 3000, 30_000] {
+        for dies in 0..3 {
+            let mut cluster = cluster();
+            let (_, proof) = hold(&mut cluster, dies);
+            let (mirror, other) = ((dies + 1) % 3, (dies + 2) % 3);
+            let event = claim(&mut cluster, mirror, &proof, Reserved::Standing);
+            assert!(matches!(event, ClaimEvent::Pending { until: None, .. }), "{event:?}");
+            let waiter = cluster.acquire(other, &lock());
+            // Its site lives for a while: nothing comes of the claim.
+            cluster.pass(Span::from_millis(after));
+            assert!(!is_settled(&cluster, CLAIM) && !has_granted(&cluster, waiter), "{:?}", cluster.told);
+            cluster.gone.insert(dies);
+            cluster.pass(Span::from_millis(12_000));
+            assert!(is_settled(&cluster, CLAIM) && !has_granted(&cluster, waiter), "{:?}", cluster.told);
+            assert_eq!(prove(&mut cluster, mirror, CLAIM).hold().fence, proof.hold().fence);
+            cluster.release(mirror, CLAIM);
+            cluster.settle();
+            assert!(has_granted(&cluster, waiter));
+        }
+    }
+}
+
+#[test]
+fn a_mirror_that_dies_with_its_site_keeps_nothing() {
+    let mut cluster = Cluster::open_configured(5, &Clause::exclusive("naimi-trehel"), |at, config| {
+        let byte = u8::try_from(at).expect("five sites");
+        config.claim_key = Some(ClaimKey::new([byte + 1; 32]));
+    });
+    let (_, proof) = hold(&mut cluster, 0);
+    claim(&mut cluster, 1, &proof, Reserved::Standing);
+    let waiter = cluster.acquire(3, &lock());
+    cluster.gone.extend([0, 1]);
+    cluster.pass(Span::from_millis(20_000));
+    assert!(has_granted(&cluster, waiter), "{:?}", cluster.told);
+}
+
+#[test]
 fn what_nobody_claims_is_free_when_the_lease_of_the_dead_site_is_over() {
     let mut cluster = cluster();
     let (_, proof) = hold(&mut cluster, 0);

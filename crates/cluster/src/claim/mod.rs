@@ -162,4 +162,7 @@ pub enum Reserved {
     },
     /// For this long, counted from when the claim is made.
     For(Span),
+    /// Whoever claims is a *mirror* of the site that granted the lock. It claims before anything has happened to that site, and knows by
+    /// itself until when its clients may count on what it answers: nothing is promised by the claim.
+    Standing,
 }

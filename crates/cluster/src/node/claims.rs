@@ -29,6 +29,11 @@
 //! holders than permits, nobody enters, and s gives up what was claimed. If nobody does, the client holds it, with an old fence.
 //! A client that claims the same hold at two members loses it in the same way, unless it gives up one of the claims before. At one
 //! member the later claim replaces the earlier one.
+//!
+//! **Standing claims.** Clients of the wire APIs know no proofs. For them one member claims what another one holds as soon as it hears of it
+//! (`Reserved::Standing`), and keeps the claim for as long as the other one says that the client holds the lock. The claim is like all
+//! others, except that s promises nobody anything by it: until when s may answer for d's clients is for whoever runs the mirror to know, and
+//! has the same two ends (`crates/service/src/sessions/mirror`).
 
 use super::{ClientAnswer, Node, NodeOutput};
 use crate::claim::{ClaimKey, Proof, ProvedHold, Reserved};
@@ -81,7 +86,7 @@ impl Node {
     fn still_reserved(&self, reserved: Reserved) -> Option<Span> {
         let terms = self.lease.terms();
         match reserved {
-            Reserved::Forever => None,
+            Reserved::Forever | Reserved::Standing => None,
             Reserved::For(span) => Some(span),
             Reserved::SinceContact { ago } => {
                 let passed = terms.drift.stretch(ago).micros();

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::packet::Content;
 use super::{ClientAnswer, Node, NodeOutput};
 use crate::names::{ClusterName, Incarnation, LockName, Member, SiteName};
-use crate::report::{CutOff, LockQueue, SiteLocks, SiteQueue, Standing, VotersReport};
+use crate::report::{CutOff, LockQueue, SiteLocks, SiteQueue, Standing, VotersReport, drop_mirrored};
 use crate::rules::Rules;
 use crate::table::{Counts, HeldLock, HolderReport, LockEvent, MAX_LISTED, Request, RequestRefusal};
 use crate::time::{Span, Time};
@@ -296,6 +296,7 @@ impl Node {
         let answer = match replies {
             Replies::Queue(lock, mut sites) => {
                 sites.sort_by(|a, b| a.site.cmp(&b.site));
+                drop_mirrored(&mut sites);
                 let rules = self.table.rules().cloned().or_else(|| Rules::new(self.view.rules.clone()).ok());
                 let rule = rules.as_ref().map(|rules| rules.rule(&lock));
                 let (algorithm, permits) =

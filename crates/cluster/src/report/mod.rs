@@ -8,8 +8,8 @@ use meshlock_protocol::Fence;
 use serde::{Deserialize, Serialize};
 
 use crate::names::{ClientLabel, SiteName};
-pub(crate) use queue::Names;
 pub use queue::{Age, InLine, LockQueue, SiteLocks, SiteQueue, Standing, Why, line};
+pub(crate) use queue::{Names, drop_mirrored};
 pub use trace::{TraceEvent, TraceLine};
 pub use voters::{StopEffect, VoterPresence, VoterRequest, VoterState, VotersReport};
 

@@ -77,6 +77,28 @@ impl Standing {
     }
 }
 
+/// Removes holders that two sites report, of which one only mirrors the other: the one that has held it longer stays. No two holds of a lock have
+/// the same fence.
+pub(crate) fn drop_mirrored(sites: &mut [SiteQueue]) {
+    let holders = |site: &SiteQueue| {
+        let at = site.site.clone();
+        site.lock.holders.iter().map(move |holder| (holder.fence, holder.age, at.clone())).collect::<Vec<_>>()
+    };
+    let all: Vec<_> = sites.iter().flat_map(holders).collect();
+    for queue in sites {
+        let SiteQueue { site, lock, .. } = queue;
+        let is_mirrored = |holder: &HolderReport| {
+            let is_older = |(fence, age, at): &(_, Span, SiteName)| {
+                *fence == holder.fence && at != site && (*age, &*site) > (holder.age, at)
+            };
+            all.iter().any(is_older)
+        };
+        let before = lock.holders.len();
+        lock.holders.retain(|holder| !is_mirrored(holder));
+        lock.holders_in_all -= (before - lock.holders.len()) as u64;
+    }
+}
+
 /// The state of one site, and which of its locks are in use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SiteLocks {
@@ -288,6 +310,19 @@ mod tests {
             .iter()
             .map(|waiting| format!("{} {}", waiting.site, waiting.why))
             .collect()
+    }
+
+    #[test]
+    fn a_holder_that_another_site_mirrors_is_listed_once_and_with_its_own_site() {
+        for names in [["a", "b"], ["b", "a"]] {
+            for [own, mirrored] in [[500, 20], [500, 500]] {
+                let mut sites = [queue(names[0], &[own], &[]), queue(names[1], &[mirrored], &[])];
+                drop_mirrored(&mut sites);
+                let left: Vec<u64> = sites.iter().map(|site| site.lock.holders_in_all).collect();
+                assert_eq!(left.iter().sum::<u64>(), 1);
+                assert!(own == mirrored || left == [1, 0], "{names:?}: the one that has had it longer stays");
+            }
+        }
     }
 
     #[test]

@@ -123,9 +123,11 @@ impl ClaimRefusal {
 
 /// A claim that is not settled.
 #[derive(Clone, Debug)]
-struct PendingClaim {
-    hold: ProvedHold,
-    since: Time,
+pub(super) struct PendingClaim {
+    pub(super) hold: ProvedHold,
+    pub(super) since: Time,
+    /// It is a mirror's: the site that granted the lock may well be there.
+    pub(super) is_standing: bool,
     /// Until when the former site keeps the lock, if that is limited.
     until: Option<Time>,
     /// Set when the client was told that it has lost the lock, or was cut off: the time by which it has certainly stopped.
@@ -187,11 +189,9 @@ impl Claims {
 
     /// Returns the claims of a plain lock that clients count on, as people are shown them: whose they are, and since when. Those of a
     /// semaphore are not shown: with the holder at the former site they would count twice.
-    pub(super) fn shown(&self, name: &LockName) -> impl Iterator<Item = (Session, &ProvedHold, Time)> {
+    pub(super) fn shown(&self, name: &LockName) -> impl Iterator<Item = (Session, &PendingClaim)> {
         let live = |claim: &PendingClaim| claim.stop_by.is_none() && claim.hold.permits == 1;
-        self.of_lock(name)
-            .filter(move |(.., claim)| live(claim))
-            .map(|(session, _, claim)| (session, &claim.hold, claim.since))
+        self.of_lock(name).filter(move |(.., claim)| live(claim)).map(|(session, _, claim)| (session, claim))
     }
 
     /// Returns the names of all locks that are claimed.
@@ -236,8 +236,9 @@ impl LockTable {
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
     ) {
-        let LockClaim { session, request, proof, .. } = claim;
+        let LockClaim { session, request, proof, reserved: reason } = claim;
         let (session, request, hold, now) = (*session, *request, proof.hold(), lease_clock.now);
+        let is_standing = *reason == Reserved::Standing;
         let until = reserved.map(|reserved| now + reserved);
         let until = until.filter(|_| !mutant::is_on(Mutant::ClaimPromisedTooLong));
         let lease_end = match self.check_claim(session, request, hold, until, lease_clock) {
@@ -250,7 +251,8 @@ impl LockTable {
             let why = LossReason::TakenOver;
             out.push(TableOutput::LockEvent(LockEvent::Lost { request: other, act_by: now, why }));
         }
-        let pending = PendingClaim { hold: hold.clone(), since: now, until, stop_by: None, is_lost: false };
+        let (stop_by, is_lost) = (None, false);
+        let pending = PendingClaim { hold: hold.clone(), since: now, is_standing, until, stop_by, is_lost };
         if let Some(alarm) = pending.alarm(self.table_config.margin) {
             self.alarms.insert((alarm, TableAlarm::Claim(request)));
         }
@@ -258,7 +260,9 @@ impl LockTable {
         self.claims.by_lock.insert((hold.lock.clone(), request));
         self.claims.sessions.insert(request, session);
         self.claims.pending.insert((session, request), pending);
-        self.tally.claimed(ClaimOutcome::Pending);
+        if !is_standing {
+            self.tally.claimed(ClaimOutcome::Pending);
+        }
         let (fence, slot, margin) = (hold.fence, hold.slot, self.table_config.margin);
         let pending = ClaimEvent::Pending { request, fence, slot, lease_end, until, margin };
         out.push(TableOutput::Claim(pending));
@@ -447,6 +451,12 @@ impl LockTable {
     /// among them become holds, also those that have ended but whose clients may not have stopped yet.
     pub(crate) fn install(&mut self, members: &[Member]) {
         self.claims.installed = members.to_vec();
+        if mutant::is_on(Mutant::StandingClaimForgotten) {
+            let standing = self.claims.pending.iter().filter(|(_, claim)| claim.is_standing);
+            for request in standing.map(|((_, request), _)| *request).collect::<Vec<_>>() {
+                self.drop_claim(request);
+            }
+        }
         let is_due = |claim: &PendingClaim| {
             let is_gone = !members.contains(&claim.hold.holder);
             let counts = claim.stop_by.is_none() || !mutant::is_on(Mutant::EndedClaimNotCounted);

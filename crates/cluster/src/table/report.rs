@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use meshlock_protocol::{Algorithm, Fence, Phase, numbered};
 use serde::{Deserialize, Serialize};
 
+use super::claims::PendingClaim;
 use super::clients::{Hold, WaitingClient};
 use super::lock::{Lock, Machines};
 use super::losing::Revocation;
@@ -133,6 +134,11 @@ impl LockTable {
 
     /// Returns the report of this site about a lock.
     pub(crate) fn report(&self, lock: &LockName, now: Time) -> LockReport {
+        self.report_with(lock, now, |_| true)
+    }
+
+    /// Returns the report of this site about a lock, with those of its claims that are `shown`.
+    fn report_with(&self, lock: &LockName, now: Time, shown: impl Fn(&PendingClaim) -> bool) -> LockReport {
         let waiter = |waiter: &WaitingClient| {
             let (label, age) = (self.label(waiter.request), now.since(waiter.since));
             WaiterReport { label, age }
@@ -145,7 +151,7 @@ impl LockTable {
         let locks: Vec<&Lock> = keyed.iter().map(|(_, lock)| *lock).collect();
         let holds = || locks.iter().flat_map(|lock| &lock.clients.holds);
         let waiters = || locks.iter().flat_map(|lock| lock.clients.waiters.iter());
-        let claims: Vec<HolderReport> = self.claimants(lock, now).collect();
+        let claims: Vec<HolderReport> = self.claimants(lock, now, shown).collect();
         let holders_in_all = (holds().count() + claims.len()) as u64;
         let holders = holds().map(|hold| self.holder(hold, now)).chain(claims).take(MAX_LISTED).collect();
         LockReport {
@@ -157,14 +163,21 @@ impl LockTable {
         }
     }
 
-    /// Returns the clients of this site that claim the lock.
-    fn claimants(&self, lock: &LockName, now: Time) -> impl Iterator<Item = HolderReport> {
-        self.claims.shown(lock).map(move |(session, hold, since)| HolderReport {
-            label: self.sessions.get(&session).and_then(|client| client.label.clone()),
-            fence: hold.fence,
-            slot: hold.slot,
-            age: now.since(since),
-            lost: false,
+    /// Returns the clients of this site that claim the lock, in a way that `is_meant`.
+    fn claimants(
+        &self,
+        lock: &LockName,
+        now: Time,
+        is_meant: impl Fn(&PendingClaim) -> bool,
+    ) -> impl Iterator<Item = HolderReport> {
+        self.claims.shown(lock).filter(move |(_, claim)| is_meant(claim)).map(move |(session, claim)| {
+            HolderReport {
+                label: self.sessions.get(&session).and_then(|client| client.label.clone()),
+                fence: claim.hold.fence,
+                slot: claim.hold.slot,
+                age: now.since(claim.since),
+                lost: false,
+            }
         })
     }
 
@@ -250,7 +263,9 @@ impl LockTable {
             lock.is_some_and(|lock| !lock.clients.waiters.is_empty() || !lock.clients.holds.is_empty())
         };
         for lock in self.claims.locks() {
-            let claims: Vec<HolderReport> = self.claimants(lock, now).collect();
+            // A standing claim is one of a lock that another site lists.
+            let claims = self.claimants(lock, now, |claim| !claim.is_standing);
+            let claims: Vec<HolderReport> = claims.collect();
             let (holders, holder) = (claims.len() as u64, claims.into_iter().next());
             if let Some(known) = listed.iter_mut().find(|known| known.lock == *lock) {
                 known.holders += holders;
@@ -287,7 +302,8 @@ impl LockTable {
             holders.extend(holds.iter().map(|hold| (hold.request, key.clone())));
         }
         self.take_from(holders.iter().cloned(), LossReason::Broken, lease_clock, out);
-        let cut_off = self.report(name, lease_clock.now).holders;
+        // Whoever holds what a mirror claims is cut off by its own site.
+        let cut_off = self.report_with(name, lease_clock.now, |claim| !claim.is_standing).holders;
         self.take_claims(Some(name), LossReason::Broken, lease_clock, out);
         if mutant::is_on(Mutant::BrokenIsFreeAtOnce) {
             for (request, key) in holders {

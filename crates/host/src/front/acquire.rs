@@ -163,6 +163,8 @@ pub struct Acquisition<O> {
     session: AtomicU64,
     /// Set once the node must not be asked on its behalf any more.
     closed: AtomicBool,
+    /// It is a standing claim.
+    stands_in: AtomicBool,
     /// Counts the lock towards the caller's limits, if any apply, until the acquisition has ended.
     counted: Mutex<Option<Box<LockUse>>>,
     observer: O,
@@ -198,6 +200,7 @@ impl Front {
             request: AtomicU64::new(0),
             session: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            stands_in: AtomicBool::new(false),
             counted: Mutex::default(),
             observer,
         })
@@ -230,8 +233,30 @@ impl<O: Observer> Acquisition<O> {
         });
     }
 
+    /// Claims the lock as the mirror of the member that holds it for the caller, in a session of its own. Must be called once, instead of
+    /// [`start`](Acquisition::start). The lock counts towards the caller's limits at the site that granted it.
+    pub fn stand_in(self: &Arc<Self>, label: ClientLabel, silence: Option<Span>, proof: Proof) {
+        if let Err(why) = self.front.check(&self.caller, Verb::Acquire, &self.lock) {
+            return self.end(Ended::NotGranted(why.into()));
+        }
+        self.front.0.node.with(|node| {
+            if self.closed.load(Ordering::Relaxed) {
+                return;
+            }
+            self.stands_in.store(true, Ordering::Relaxed);
+            let session = node.open_session();
+            self.session.store(session.0, Ordering::Relaxed);
+            introduce(node, session, label, silence);
+            node.ask(self.clone(), |request| {
+                self.request.store(request.0, Ordering::Relaxed);
+                let reserved = Reserved::Standing;
+                ClientCall::Claim(Box::new(LockClaim { session, request, proof, reserved }))
+            });
+        });
+    }
+
     /// Asks for a proof of the lock, of which the observer is told.
-    pub(crate) fn prove(&self) {
+    pub fn prove(&self) {
         self.front.0.node.with(|node| {
             let request = self.request.load(Ordering::Relaxed);
             if request != 0 && !self.closed.load(Ordering::Relaxed) {
@@ -411,15 +436,22 @@ impl<O: Observer> Acquisition<O> {
 
 impl<O: Observer> Acquisition<O> {
     fn on_claim_event(&self, event: &ClaimEvent) {
+        // A mirror's claim concerns nobody before the other site is gone.
+        let stands_in = self.stands_in.load(Ordering::Relaxed);
         let (grant, news) = match *event {
             ClaimEvent::Refused { why, .. } => return self.end(Ended::NotGranted(why.into())),
             ClaimEvent::Pending { fence, slot, lease_end, until, margin, .. } => {
                 let grant = LockGrant { fence, slot, lease_end, margin, by: None };
-                self.note_claim(fence);
+                if !stands_in {
+                    self.note_claim(fence);
+                }
                 (grant, ClaimNews::Pending { grant, until })
             }
             ClaimEvent::Settled { fence, slot, lease_end, margin, .. } => {
                 let grant = LockGrant { fence, slot, lease_end, margin, by: None };
+                if stands_in {
+                    self.note_claim(fence);
+                }
                 (grant, ClaimNews::Settled(grant))
             }
         };

@@ -99,6 +99,11 @@ impl Front {
         self.0.gate.pace(caller, kind)
     }
 
+    /// Returns the client of a session that another member has told this site of. Its requests are counted where it makes them.
+    pub fn on_behalf_of(&self, caller: Caller) -> Admitted {
+        Admitted(Arc::new(caller))
+    }
+
     /// Returns the program that runs the node in its own process, which no rule restricts.
     pub fn in_process(&self) -> Admitted {
         Admitted(Arc::new(Caller {

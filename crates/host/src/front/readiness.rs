@@ -106,6 +106,16 @@ impl Front {
         self.node().published().epoch()
     }
 
+    /// Returns whether this site has begun to leave the cluster.
+    pub fn is_leaving(&self) -> bool {
+        self.node().state().leaving
+    }
+
+    /// Returns whether this site is a member of the view that it has installed.
+    pub fn is_member(&self) -> bool {
+        self.node().look(|node| node.view().contains(node.me()))
+    }
+
     /// Returns the name of the cluster.
     pub fn cluster_name(&self) -> String {
         self.node().look(|node| node.cluster_name().to_string())

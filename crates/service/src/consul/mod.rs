@@ -22,6 +22,7 @@ mod http;
 mod ids;
 mod indexes;
 mod kv;
+mod mirrored;
 mod names;
 mod records;
 mod sessions;
@@ -39,6 +40,7 @@ use crate::sessions::Sessions;
 pub(crate) use agent::{is_unsupported, unsupported};
 pub(crate) use anywhere::{lease_of, percent_decoded, subject_of_key};
 use indexes::Indexes;
+use mirrored::ConsulCompanion;
 use records::Records;
 
 /// Consul's API. Clones share the same state.
@@ -66,13 +68,15 @@ impl Consul {
     pub(crate) fn new(sessions: Sessions, cluster: &str) -> Self {
         // Indexes of an earlier incarnation of this site must not be mistaken for indexes of this one.
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        Consul(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             sessions,
             cluster: cluster.to_owned(),
             records: Mutex::default(),
             indexes: Mutex::new(Indexes::new(u64::try_from(started).unwrap_or(1))),
             touched: watch::Sender::new(0),
-        }))
+        });
+        inner.sessions.accompany(Box::new(ConsulCompanion(Arc::downgrade(&inner))));
+        Consul(inner)
     }
 
     /// Returns all routes.

@@ -111,6 +111,9 @@ impl Consul {
                 return Ok(axum::Json([renewed]).into_response());
             }
         }
+        if self.sessions.is_elsewhere(lease) {
+            return Err(ConsulError::no_leader());
+        }
         Err(not_found(session))
     }
 
@@ -168,7 +171,7 @@ impl Consul {
         if !self.is_alive(caller, lease) {
             return None;
         }
-        let promise = self.sessions.promise();
+        let promise = self.sessions.promise_for(lease);
         self.records()
             .options(lease)
             .map(|options| SessionEntry::of(lease, options, self.sessions.site().as_str(), promise))
@@ -177,12 +180,13 @@ impl Consul {
     /// Returns all sessions of the caller that are not over.
     fn sessions(&self, caller: &Admitted) -> Vec<SessionEntry> {
         let alive = self.sessions.registry().leases_of(&caller.principal, now());
-        let promise = self.sessions.promise();
+        let promised = alive.into_iter().map(|lease| (lease, self.sessions.promise_for(lease)));
+        let promised: Vec<(LeaseId, Span)> = promised.collect();
         let records = self.records();
-        let show = |lease: LeaseId| {
+        let show = |(lease, promise): (LeaseId, Span)| {
             Some(SessionEntry::of(lease, records.options(lease)?, self.sessions.site().as_str(), promise))
         };
-        alive.into_iter().filter_map(show).collect()
+        promised.into_iter().filter_map(show).collect()
     }
 
     /// Forgets the records of sessions that are over.

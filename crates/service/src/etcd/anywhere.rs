@@ -159,7 +159,11 @@ impl KeyElsewhere {
         match self.etcd.sessions.forward(&site, &self.caller, ask).await? {
             CallReply::Key(record) => (self.seen, self.was_seen) = (record, true),
             CallReply::Refused(why) => return Err(Status::unavailable(format!("meshlock: {why}"))),
-            CallReply::NotHere | CallReply::Running | CallReply::Found(_) | CallReply::Done(_) => {
+            CallReply::NotHere
+            | CallReply::Running
+            | CallReply::Found(_)
+            | CallReply::Done(_)
+            | CallReply::Mirror(_) => {
                 return Ok(self.absent().await);
             }
         }

@@ -44,6 +44,8 @@ pub(super) struct KeepAlive {
     elsewhere: FuturesUnordered<Elsewhere>,
     /// Those of the renewed that are over, of which the client was not told yet.
     over: VecDeque<i64>,
+    /// One of the renewed goes on at another site: the client has to go there.
+    has_moved: bool,
     /// When there are as many leases, those that the client has ended itself are forgotten.
     forget_at: usize,
 }
@@ -74,6 +76,7 @@ impl KeepAlive {
             losses,
             elsewhere: FuturesUnordered::new(),
             over: VecDeque::new(),
+            has_moved: false,
             forget_at: MAX_WAITING,
         }
     }
@@ -129,11 +132,11 @@ impl KeepAlive {
         if let Some(id) = self.over.pop_front() {
             return Some(Ok(self.etcd.renewed(id, 0)));
         }
-        if is_closing {
+        if is_closing || self.has_moved {
             return Some(Err(errors::stopped()));
         }
         let Unanswered { id, lasts, deadline } = self.waiting.front()?;
-        let ttl = told(*lasts, self.etcd.sessions.promise());
+        let ttl = told(*lasts, self.etcd.promise_for(*id));
         if ttl == 0 {
             return (*deadline <= Instant::now()).then(|| Err(errors::no_leader()));
         }
@@ -144,11 +147,13 @@ impl KeepAlive {
 
     /// Notes which of the leases are over.
     fn find_over(&mut self) {
-        let KeepAlive { etcd, caller, renewed, waiting, over, .. } = self;
+        let KeepAlive { etcd, caller, renewed, waiting, over, has_moved, .. } = self;
         let before = over.len();
         renewed.retain(|id| {
             let is_alive = etcd.is_alive(caller, *id);
-            if !is_alive {
+            if !is_alive && etcd.is_elsewhere(*id) {
+                *has_moved = true;
+            } else if !is_alive {
                 over.push_back(*id);
             }
             is_alive

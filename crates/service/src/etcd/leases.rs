@@ -5,7 +5,7 @@ use meshlock_host::front::Admitted;
 use meshlock_system::now;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
-use super::errors::{lease_not_found, no_leader};
+use super::errors::{lease_not_found, no_leader, stopped};
 use super::keep_alive::KeepAlive;
 use super::{Answers, Etcd, wants_leader};
 use crate::caller::caller_of;
@@ -57,13 +57,29 @@ impl Etcd {
         caller: &Admitted,
         id: i64,
     ) -> Result<LeaseKeepAliveResponse, Status> {
-        let Some(lasts) = self.renew(caller, id) else { return Ok(self.renewed(id, 0)) };
+        let over = || if self.is_elsewhere(id) { Err(stopped()) } else { Ok(self.renewed(id, 0)) };
+        let Some(lasts) = self.renew(caller, id) else { return over() };
         let promise = self.sessions.until_promised().await;
         // It may have been lost meanwhile.
         if !self.is_alive(caller, id) {
-            return Ok(self.renewed(id, 0));
+            return over();
         }
-        Ok(self.renewed(id, told(lasts.span(), promise.ok_or_else(no_leader)?)))
+        let promise = promise.ok_or_else(no_leader)?.min(self.promise_for(id));
+        match told(lasts.span(), promise) {
+            // It is not over, but nothing can be promised now.
+            0 => Err(no_leader()),
+            ttl => Ok(self.renewed(id, ttl)),
+        }
+    }
+
+    /// Returns for how long the client of a lease may rely on what it holds without another word.
+    pub(super) fn promise_for(&self, id: i64) -> Span {
+        LeaseId::new(id).map_or(Span::ZERO, |lease| self.sessions.promise_for(lease))
+    }
+
+    /// Returns whether the lease was here and goes on at another site.
+    pub(super) fn is_elsewhere(&self, id: i64) -> bool {
+        LeaseId::new(id).is_some_and(|lease| self.sessions.is_elsewhere(lease))
     }
 
     /// Returns whether the caller has this lease here, and can renew it.
@@ -144,7 +160,7 @@ impl Lease for Etcd {
         let LeaseTimeToLiveRequest { id, keys } = request.into_inner();
         let lease = LeaseId::new(id);
         let mut answer = LeaseTimeToLiveResponse { id, ttl: -1, ..LeaseTimeToLiveResponse::default() };
-        let (now, promise) = (now(), self.sessions.promise());
+        let (now, promise) = (now(), self.promise_for(id));
         if let Some(lease) = lease
             && let Some(found) = self.sessions.registry().lease(lease, &caller.principal, now)
         {

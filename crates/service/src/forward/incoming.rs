@@ -203,7 +203,7 @@ impl Executor {
         }
         let (sessions, router, by) = (self.sessions.clone(), self.router.clone(), from.clone());
         let task = self.running.spawn(async move {
-            let reply = execute(&sessions, router, &by.site, &body).await;
+            let reply = execute(&sessions, router, &by, &body).await;
             (by, number, reply)
         });
         peer.calls.insert(number, PeerCall { task, heard: Instant::now(), answer: None });
@@ -241,11 +241,15 @@ impl Executor {
 }
 
 /// Executes a call of another member in the name of its client.
-pub(crate) async fn execute(sessions: &Sessions, router: Router, by: &SiteName, body: &[u8]) -> CallReply {
+pub(crate) async fn execute(sessions: &Sessions, router: Router, by: &Member, body: &[u8]) -> CallReply {
     let ForwardedCall { caller, ask } = match ForwardedCall::read(body) {
         Ok(call) => call,
         Err(error) => return CallReply::Refused(error.to_string()),
     };
+    // It is in nobody's name.
+    if let CallAsk::Mirror { have } = ask {
+        return sessions.answer_mirror(by, have).await;
+    }
     let caller = match identify(sessions, &caller) {
         Ok(caller) => caller,
         Err(why) => return CallReply::Refused(why),
@@ -255,7 +259,16 @@ pub(crate) async fn execute(sessions: &Sessions, router: Router, by: &SiteName, 
         CallAsk::Execute { subject, .. } if sessions.has(&caller.principal, &subject) == 0 => {
             CallReply::NotHere
         }
-        CallAsk::Execute { request, .. } => run(sessions, router, by, caller, request).await,
+        CallAsk::Execute { subject, request } => {
+            if changes_something(&request) {
+                sessions.until_own(&subject).await;
+                if sessions.has(&caller.principal, &subject) == 0 {
+                    return CallReply::NotHere;
+                }
+            }
+            run(sessions, router, &by.site, caller, request).await
+        }
+        CallAsk::Mirror { .. } => CallReply::NotHere,
         CallAsk::Look { key, first, seen } => {
             let front = sessions.front();
             let caller = match front.admit(caller, RequestKind::Ask) {
@@ -269,6 +282,13 @@ pub(crate) async fn execute(sessions: &Sessions, router: Router, by: &SiteName, 
             }
         }
     }
+}
+
+/// Returns whether a call does more than to renew a session, or to read.
+fn changes_something(request: &ForwardedRequest) -> bool {
+    let path = request.target.split('?').next().unwrap_or_default();
+    let method = axum::http::Method::from_bytes(request.method.as_bytes()).unwrap_or_default();
+    forwardable(path).is_some_and(|kind| is_audited(kind, &method, path))
 }
 
 /// Returns the client that another member names.

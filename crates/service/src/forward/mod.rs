@@ -10,6 +10,7 @@
 //! - `subject`: what a request is about, read from the request. Pure.
 //! - `route`: the layer in front of all handlers.
 //! - `outgoing`: calls of this site's clients, until they are answered, given up or lost. `incoming`: calls of other members.
+//! - `stand_in`: calls for a site that does not answer, whose mirror does.
 //! - `messages`: requests and answers of HTTP as they are forwarded.
 //! - `sessions::whereabouts` answers where a session is.
 //!
@@ -29,6 +30,7 @@ mod incoming;
 mod messages;
 mod outgoing;
 mod route;
+mod stand_in;
 mod subject;
 
 #[cfg(test)]

@@ -77,6 +77,15 @@ impl From<ForwardError> for Status {
     }
 }
 
+/// Returns whether a call may be executed by another site than the one that it was meant for: it was not sent, or it only renews or reads.
+fn may_ask_again(why: &NotForwarded, audited: Option<&str>) -> bool {
+    match why {
+        NotForwarded::NotAMember(_) => true,
+        NotForwarded::Over(_) => audited.is_none(),
+        NotForwarded::OlderVersion(_) => false,
+    }
+}
+
 /// The calls that wait for an answer of another member.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing(Mutex<OutgoingCalls>);
@@ -91,7 +100,8 @@ struct OutgoingCalls {
 #[derive(Debug)]
 struct WaitingCall {
     to: Member,
-    by: Principal,
+    /// The client in whose name it is; none for what this site asks itself.
+    by: Option<Principal>,
     replies: mpsc::Sender<CallReply>,
 }
 
@@ -105,7 +115,11 @@ impl Outgoing {
         self.calls().waiting.len()
     }
 
-    fn begin(&self, to: &Member, by: &Principal) -> Result<(u64, mpsc::Receiver<CallReply>), ForwardError> {
+    fn begin(
+        &self,
+        to: &Member,
+        by: Option<&Principal>,
+    ) -> Result<(u64, mpsc::Receiver<CallReply>), ForwardError> {
         let mut calls = self.calls();
         let count = |is_meant: &dyn Fn(&WaitingCall) -> bool| {
             calls.waiting.values().filter(|call| is_meant(call)).count()
@@ -113,14 +127,14 @@ impl Outgoing {
         if calls.waiting.len() >= MAX_CALLS || count(&|call| call.to.site == to.site) >= MAX_CALLS_TO {
             return Err(ForwardError::TooMany(calls.waiting.len()));
         }
-        if count(&|call| call.by == *by) >= MAX_CALLS_OF {
-            return Err(ForwardError::TooManyOf { of: by.clone(), max: MAX_CALLS_OF });
+        if let Some(of) = by.filter(|by| count(&|call| call.by.as_ref() == Some(*by)) >= MAX_CALLS_OF) {
+            return Err(ForwardError::TooManyOf { of: of.clone(), max: MAX_CALLS_OF });
         }
         // Room for the answer and for a word that it is still being executed.
         let (replies, answers) = mpsc::channel(2);
         calls.last += 1;
         let number = calls.last;
-        calls.waiting.insert(number, WaitingCall { to: to.clone(), by: by.clone(), replies });
+        calls.waiting.insert(number, WaitingCall { to: to.clone(), by: by.cloned(), replies });
         Ok((number, answers))
     }
 
@@ -179,8 +193,25 @@ impl Sessions {
         let CallerOrigin::Network(address) = caller.origin else { return Err(unknown()) };
         let named = ForwardedCaller::new(&caller.principal, address, caller.request.number());
         let body = ForwardedCall { caller: named.ok_or_else(unknown)?, ask }.bytes()?;
+        self.send_until_answered(to, Some(&caller.principal), body).await
+    }
+
+    /// Asks another member something in the name of no client, and waits for the answer as long as the member is heard of.
+    pub(crate) async fn ask_member(&self, to: &SiteName, ask: CallAsk) -> Result<CallReply, ForwardError> {
+        let nobody = ForwardedCaller::new(&Principal::Anyone, ([0, 0, 0, 0], 0).into(), 0);
+        let caller = nobody.ok_or(ForwardError::Caller(Principal::Anyone))?;
+        let body = ForwardedCall { caller, ask }.bytes()?;
+        self.send_until_answered(to, None, body).await
+    }
+
+    async fn send_until_answered(
+        &self,
+        to: &SiteName,
+        by: Option<&Principal>,
+        body: Vec<u8>,
+    ) -> Result<CallReply, ForwardError> {
         let path = self.front().path_to(to)?;
-        let (number, mut answers) = self.outgoing().begin(&path.to, &caller.principal)?;
+        let (number, mut answers) = self.outgoing().begin(&path.to, by)?;
         let _call = CallInProgress { sessions: self, path: &path, number };
         let mut silent = 0;
         loop {
@@ -217,7 +248,13 @@ impl Sessions {
         let mut is_second = false;
         loop {
             let site = match place {
-                SessionPlace::Here | SessionPlace::Nowhere => return Ok(None),
+                SessionPlace::Here => {
+                    if audited.is_some() {
+                        self.until_own(subject).await;
+                    }
+                    return Ok(None);
+                }
+                SessionPlace::Nowhere => return Ok(None),
                 SessionPlace::Unknown(missing) => return Err(ForwardError::Unknown(missing)),
                 SessionPlace::At(site) => site,
             };
@@ -225,18 +262,28 @@ impl Sessions {
                 self.front().note_forwarded(caller, &site, call);
             }
             let ask = CallAsk::Execute { subject: subject.clone(), request: request.clone() };
-            let reply = self.forward(&site, caller, ask).await;
+            let reply = self.forward_or_stand_in(&site, caller, subject, ask).await;
             self.meter().forwarded(reply.is_ok());
-            match reply? {
-                CallReply::Done(answer) => return Ok(Some(answer)),
-                CallReply::NotHere if is_second => return Ok(None),
-                CallReply::NotHere => {
+            match reply {
+                // The site is gone: another one may have what it had.
+                Err(ForwardError::NotForwarded(why)) if !is_second && may_ask_again(&why, audited) => {
                     self.forget_place(subject);
                     place = self.ask_members(caller, subject).await;
                     is_second = true;
                 }
-                CallReply::Refused(why) => return Err(ForwardError::Refused { site, why }),
-                CallReply::Running | CallReply::Found(_) | CallReply::Key(_) => {
+                Err(error) => return Err(error),
+                Ok(None) => place = SessionPlace::Here,
+                Ok(Some(CallReply::Done(answer))) => return Ok(Some(answer)),
+                Ok(Some(CallReply::NotHere)) if is_second => return Ok(None),
+                Ok(Some(CallReply::NotHere)) => {
+                    self.forget_place(subject);
+                    place = self.ask_members(caller, subject).await;
+                    is_second = true;
+                }
+                Ok(Some(CallReply::Refused(why))) => return Err(ForwardError::Refused { site, why }),
+                Ok(Some(
+                    CallReply::Running | CallReply::Found(_) | CallReply::Key(_) | CallReply::Mirror(_),
+                )) => {
                     return Err(ForwardError::Refused {
                         site,
                         why: "its answer is for another call".to_owned(),

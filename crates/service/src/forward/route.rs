@@ -19,6 +19,7 @@ use super::subject::{Forwardable, WholeRequest, forwardable, is_audited, subject
 use crate::own::api_error;
 use crate::server::{is_grpc, refuse};
 use crate::sessions::Sessions;
+use crate::sessions::mirror::acknowledged;
 
 /// How long the body of a request may take to arrive.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,13 +42,13 @@ pub(crate) async fn route(State(sessions): State<Sessions>, request: Request, ne
     let kind = forwardable(request.uri().path());
     let was_forwarded = request.extensions().get::<ForwardedBy>().is_some();
     let caller = request.extensions().get::<Admitted>().cloned();
-    let (Some(kind), Some(caller), false) = (kind, caller, was_forwarded) else {
-        return next.run(request).await;
-    };
-    // A site without others forwards nothing.
+    // A site without others forwards nothing, and has no mirror.
     if sessions.front().node().state().members <= 1 {
         return next.run(request).await;
     }
+    let (Some(kind), Some(caller), false) = (kind, caller, was_forwarded) else {
+        return acknowledged(&sessions, next.run(request)).await;
+    };
     let (parts, body) = request.into_parts();
     let body = match read(&sessions, &caller, body).await {
         Ok(body) => body,
@@ -66,7 +67,7 @@ pub(crate) async fn route(State(sessions): State<Sessions>, request: Request, ne
     };
     match answer {
         Ok(Some(response)) => response,
-        Ok(None) => next.run(Request::from_parts(parts, Body::from(body))).await,
+        Ok(None) => acknowledged(&sessions, next.run(Request::from_parts(parts, Body::from(body)))).await,
         Err(status) => refuse(&parts, status),
     }
 }

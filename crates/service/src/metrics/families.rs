@@ -46,6 +46,8 @@ struct ApiSnapshot {
     executed: u64,
     /// Calls that wait for an answer of another site.
     waiting: usize,
+    /// Sessions of another site that are mirrored here.
+    mirrored: u64,
 }
 
 impl Snapshot {
@@ -70,7 +72,8 @@ impl Snapshot {
             let forwarded =
                 [&meter.forwarded[0], &meter.forwarded[1]].map(|count| count.load(Ordering::Relaxed));
             let executed = meter.executed.load(Ordering::Relaxed);
-            ApiSnapshot { sessions: leases, keys, calls: meter.calls.counts(), forwarded, executed, waiting }
+            let (calls, mirrored) = (meter.calls.counts(), meter.mirrored.load(Ordering::Relaxed));
+            ApiSnapshot { sessions: leases, keys, calls, forwarded, executed, waiting, mirrored }
         });
         let evictions = front.node().evictions();
         let ports = Port::ALL.into_iter().filter(|port| *port != Port::Api || api.is_some());
@@ -359,6 +362,13 @@ impl Snapshot {
                 help: "Calls of this site's clients that wait for another site, also for a lock that they wait for there.",
             },
             api.waiting,
+        )?;
+        page.gauge(
+            MetricFamily {
+                name: "mirrored_sessions",
+                help: "Sessions of another site's clients that this site goes on with if that site dies or leaves.",
+            },
+            api.mirrored,
         )
     }
 }

@@ -35,15 +35,18 @@ pub(crate) enum SessionEnd {
     Stopped,
     /// Its client was revoked.
     Revoked,
+    /// It goes on at another site, because this one leaves.
+    Moved,
 }
 
 impl SessionEnd {
-    const ALL: [SessionEnd; 5] = [
+    const ALL: [SessionEnd; 6] = [
         SessionEnd::Closed,
         SessionEnd::Expired,
         SessionEnd::CallEnded,
         SessionEnd::Stopped,
         SessionEnd::Revoked,
+        SessionEnd::Moved,
     ];
 
     fn label(self) -> &'static str {
@@ -53,6 +56,7 @@ impl SessionEnd {
             SessionEnd::CallEnded => "call_ended",
             SessionEnd::Stopped => "stopped",
             SessionEnd::Revoked => "revoked",
+            SessionEnd::Moved => "moved",
         }
     }
 
@@ -64,6 +68,7 @@ impl SessionEnd {
             SessionEnd::CallEnded => "the call that it was for has ended",
             SessionEnd::Stopped => "the site stops",
             SessionEnd::Revoked => "its client or certificate was revoked",
+            SessionEnd::Moved => "it goes on at another site",
         }
     }
 }
@@ -75,6 +80,7 @@ pub(crate) struct ApiMeter {
     calls: Calls,
     forwarded: [AtomicU64; 2],
     executed: AtomicU64,
+    mirrored: AtomicU64,
 }
 
 impl ApiMeter {
@@ -86,6 +92,11 @@ impl ApiMeter {
     /// Counts a call that was executed for another site.
     pub(crate) fn executed(&self) {
         self.executed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes how many sessions of another site are mirrored here.
+    pub(crate) fn set_mirrored(&self, sessions: usize) {
+        self.mirrored.store(sessions as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn session_ended(&self, end: SessionEnd) {

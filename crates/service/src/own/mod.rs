@@ -160,6 +160,7 @@ impl Locks for Own {
         let granted = self.get(&caller, asked, lease, self.who(&caller, lease)?).await?;
         if let Some((mut made, lasts)) = made {
             self.sessions.start_ttl(lease, lasts);
+            self.sessions.detach_from_call(lease);
             made.keep();
         }
         Ok(Response::new(self.grant(&caller, lock, lease, granted)))

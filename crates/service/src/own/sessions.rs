@@ -4,10 +4,10 @@ use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::time::Span;
 use meshlock_host::front::Admitted;
 use meshlock_system::now;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::errors::{bad, no_new_session, no_session};
-use super::{Own, label};
+use super::{Own, api_error, label};
 use crate::proto::meshlock::{Grant, Session};
 use crate::sessions::registry::{KeyGrant, LeaseDuration, LeaseId};
 
@@ -55,10 +55,14 @@ impl Own {
     }
 
     pub(super) fn session(&self, caller: &Admitted, lease: LeaseId) -> Result<Session, Status> {
-        let (now, safe, promise) = (now(), self.sessions.front().safe_for(), self.promise());
+        let (now, safe, promise) = (now(), self.sessions.safe_for(lease), self.promise(lease));
         let registry = self.sessions.registry();
         let Some(found) = registry.lease(lease, &caller.principal, now) else {
             drop(registry);
+            if self.sessions.is_elsewhere(lease) {
+                let message = format!("the session {lease} goes on at another site; ask again");
+                return Err(api_error("unavailable", Code::Unavailable, message));
+            }
             return Err(no_session(&lease.to_string()));
         };
         let lock = |name: &Vec<u8>| registry.key(name).map(|key| key.lock.as_str().to_owned());
@@ -74,9 +78,9 @@ impl Own {
 
     /// Returns for how long a client may rely on what it holds without another word. Whoever has not been told of a loss has at least the
     /// margin, also when renewals are late; so nobody is told to come back without a pause.
-    fn promise(&self) -> Span {
+    fn promise(&self, lease: LeaseId) -> Span {
         let least = self.sessions.front().lease_terms().margin.min(Span::from_millis(u64::from(MIN_TTL_MS)));
-        self.sessions.promise().max(least)
+        self.sessions.promise_for(lease).max(least)
     }
 
     /// Returns the label of the client that owns the session.
@@ -91,7 +95,7 @@ impl Own {
     }
 
     pub(super) fn grant(&self, caller: &Admitted, lock: String, lease: LeaseId, granted: KeyGrant) -> Grant {
-        let (now, safe, promise) = (now(), self.sessions.front().safe_for(), self.promise());
+        let (now, safe, promise) = (now(), self.sessions.safe_for(lease), self.promise(lease));
         let registry = self.sessions.registry();
         let lasts = registry.lease(lease, &caller.principal, now);
         let asked = lasts.and_then(|lease| lease.lasts.span());

@@ -21,6 +21,7 @@ impl Sessions {
         let retired = if registry.is_of(id, &caller.principal) { registry.retire(id, now()) } else { None };
         drop(registry);
         let Some((owner, keys)) = retired else { return };
+        self.0.note_released(id);
         self.0.end_all(id, &owner, keys, SessionEnd::Closed);
         // Wake those who watch the session: it is over, even if all of its keys stay for the delay.
         self.0.note_change();

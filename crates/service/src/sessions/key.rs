@@ -1,13 +1,14 @@
 //! The acquisition behind a key: passes the node's events on to the registry.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{OnceLock, Weak};
+use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 
-use meshlock_host::front::{AcquireEvent, Acquisition, Ended, LockGrant, Observer};
+use meshlock_cluster::names::ClientLabel;
+use meshlock_host::front::{AcquireEvent, Acquisition, ClaimNews, Ended, LockGrant, Observer};
 use meshlock_system::now;
 
-use super::Inner;
 use super::registry::{KeyGrant, KeyId};
+use super::{Closing, Inner};
 
 /// The acquisition of a key at the node. Each key has a node session of its own, so that it has its own label and can
 /// end alone.
@@ -22,12 +23,36 @@ pub(crate) struct KeyObserver {
     callers: AtomicUsize,
     /// The key stays even if no call waits for it, because a client has been told of it.
     kept: AtomicBool,
+    /// The label by which other sites know the client.
+    label: Mutex<ClientLabel>,
+    /// The proof that the client holds the lock through this site, if it was asked for.
+    proof: OnceLock<Vec<u8>>,
+    /// The lock was claimed for another site, and is held through this one now.
+    settled: AtomicBool,
 }
 
 impl KeyObserver {
-    pub(super) fn new(sessions: Weak<Inner>) -> Self {
-        let (callers, kept) = (AtomicUsize::new(0), AtomicBool::new(false));
-        KeyObserver { sessions, key: OnceLock::new(), callers, kept }
+    pub(super) fn new(sessions: Weak<Inner>, label: ClientLabel) -> Self {
+        let (callers, kept, settled) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        let (key, label, proof) = (OnceLock::new(), Mutex::new(label), OnceLock::new());
+        KeyObserver { sessions, key, callers, kept, label, proof, settled }
+    }
+
+    pub(super) fn label(&self) -> ClientLabel {
+        self.label.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_label(&self, label: ClientLabel) {
+        *self.label.lock().unwrap_or_else(PoisonError::into_inner) = label;
+    }
+
+    pub(super) fn proof(&self) -> Option<Vec<u8>> {
+        self.proof.get().cloned()
+    }
+
+    /// Returns whether a lock that was claimed is held through this site.
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Relaxed)
     }
 
     pub(super) fn add_caller(&self) {
@@ -53,6 +78,16 @@ impl Observer for KeyObserver {
             sessions.on_event(*key, event);
         }
     }
+
+    fn on_claim(&self, _: &KeyAcquisition, news: &ClaimNews) {
+        match news {
+            ClaimNews::Proof(proof) => {
+                let _ = self.proof.set(proof.to_bytes());
+            }
+            ClaimNews::Settled(_) => self.settled.store(true, Ordering::Relaxed),
+            ClaimNews::Pending { .. } => {}
+        }
+    }
 }
 
 impl Inner {
@@ -74,7 +109,8 @@ impl Inner {
             AcquireEvent::Ended(Ended::Released | Ended::Cancelled | Ended::SessionOver) => return,
         };
         if let Some((key, by)) = over {
-            let _ = self.over.send((key.driver, by));
+            let owed = self.registry().source.owes(key.lease, now());
+            let _ = self.over.send(Closing { acquisition: key.driver, by, owed });
         }
         self.note_change();
     }

@@ -61,7 +61,11 @@ impl Sessions {
     /// Ends the caller's lease and all of its keys. Returns whether there was such a lease.
     pub(crate) fn revoke(&self, caller: &Admitted, id: LeaseId) -> bool {
         let is_its = self.0.registry().is_of(id, &caller.principal);
-        is_its && self.end_lease(id, SessionEnd::Closed)
+        let is_ended = is_its && self.end_lease(id, SessionEnd::Closed);
+        if is_ended {
+            self.0.note_released(id);
+        }
+        is_ended
     }
 
     /// Notes that a client's connection was cut. The client may go on relying on its locks for as long as it was
@@ -115,6 +119,12 @@ impl Sessions {
         self.0.alarm.notify_one();
     }
 
+    /// Lets a lease outlive the call that it was made for.
+    pub(crate) fn detach_from_call(&self, id: LeaseId) {
+        self.0.registry().detach_from_call(id);
+        self.0.note_change();
+    }
+
     /// Returns the other site that granted a lease, according to the lease's number. `None` if it is this site or
     /// unknown.
     pub(crate) fn granted_by(&self, id: LeaseId) -> Option<SiteName> {
@@ -141,9 +151,7 @@ impl Inner {
     /// Ends a key that was removed from the registry while its client does not know: the lock stays taken until
     /// `until`.
     pub(super) fn end_at(&self, key: SessionKey, until: Time) {
-        key.driver.end(Ended::SessionOver);
-        let _ = self.over.send((key.driver, until));
-        self.note_change();
+        self.end_unasked(key, until);
     }
 
     pub(super) fn note_end(&self, lease: LeaseId, owner: &Caller, why: SessionEnd) {
@@ -154,10 +162,6 @@ impl Inner {
     /// Ends the keys of a lease that was removed from the registry.
     pub(super) fn end_all(&self, lease: LeaseId, owner: &Caller, keys: Vec<SessionKey>, why: SessionEnd) {
         self.note_end(lease, owner, why);
-        self.end_keys(keys);
-    }
-
-    fn end_keys(&self, keys: Vec<SessionKey>) {
         for key in keys {
             self.end(&key, Ended::SessionOver);
         }
@@ -177,12 +181,13 @@ pub(super) async fn expire_leases(sessions: Weak<Inner>) {
         while let Some(Expired { lease, owner, keys, after_delay }) =
             { sessions.registry().expire_one(now()) }
         {
-            if after_delay {
-                sessions.end_keys(keys);
-            } else {
+            if !after_delay {
                 tracing::info!(%lease, keys = keys.len(), "a session was not renewed and is over");
-                sessions.end_all(lease, &owner, keys, SessionEnd::Expired);
+                sessions.note_end(lease, &owner, SessionEnd::Expired);
                 sessions.stopping.note_loss();
+            }
+            for key in keys {
+                sessions.end_unasked(key, now());
             }
             // Wake those who watch the session: it is over, even if all of its keys stay for the delay.
             sessions.note_change();

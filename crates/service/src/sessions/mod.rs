@@ -8,6 +8,7 @@ mod delay;
 mod holders;
 mod key;
 mod leases;
+pub(crate) mod mirror;
 mod order;
 mod promise;
 pub(crate) mod registry;
@@ -17,9 +18,9 @@ mod stopping;
 pub(crate) mod tests;
 mod whereabouts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use meshlock_cluster::access::{Denied, Principal, Verb};
@@ -38,13 +39,17 @@ use crate::forward::Outgoing;
 use crate::metrics::ApiMeter;
 pub(crate) use holders::{Holder, HolderWatch, WatchError, holders_in};
 pub(crate) use key::{KeyAcquisition, KeyObserver};
+use mirror::{ChangeNumber, Companion};
 use order::{RegistryGuard, assert_registry_is_free};
 pub(crate) use promise::REACTION;
 use whereabouts::Remembered;
 pub(crate) use whereabouts::SessionPlace;
 
-use registry::{ApiLimits, BeginOutcome, KeyGrant, NewKey, Registry, RegistryError, RegistryKey};
+use registry::{ApiLimits, BeginOutcome, KeyGrant, LeaseId, NewKey, Registry, RegistryError, RegistryKey};
 pub(crate) use stopping::{StreamEnd, until_end};
+
+/// How often it is looked whether a mirror that does not ask still counts on what it was told.
+const CLEARED_CHECK: Duration = Duration::from_millis(100);
 
 /// A key and its acquisition at the node.
 pub(crate) type SessionKey = RegistryKey<Arc<KeyAcquisition>>;
@@ -62,7 +67,7 @@ pub(crate) struct Inner {
     /// Incremented whenever a client of this site is granted a lock, loses one or releases one.
     changes: watch::Sender<u64>,
     /// Acquisitions that have ended at the node, and when each is to be closed.
-    over: mpsc::UnboundedSender<(Arc<KeyAcquisition>, Time)>,
+    over: mpsc::UnboundedSender<Closing>,
     /// Notified when a lease may end earlier than the one that the timer waits for.
     alarm: Notify,
     watched: holders::WatchedLocks,
@@ -74,6 +79,21 @@ pub(crate) struct Inner {
     outgoing: Outgoing,
     /// Where sessions of other sites were found.
     remembered: Remembered,
+    /// Incremented whenever the mirror has asked.
+    confirmed: watch::Sender<u64>,
+    /// Sessions that were here and are at another site now.
+    elsewhere: Mutex<BTreeSet<LeaseId>>,
+    /// What else has to be known of a session to go on with it elsewhere.
+    companion: OnceLock<Box<dyn Companion>>,
+}
+
+/// An acquisition that has ended and is to be closed.
+struct Closing {
+    acquisition: Arc<KeyAcquisition>,
+    /// Until then its client may rely on the lock.
+    by: Time,
+    /// The mirror has to know of this change before.
+    owed: Option<ChangeNumber>,
 }
 
 /// A request for a key.
@@ -143,12 +163,17 @@ impl Sessions {
             meter: ApiMeter::default(),
             outgoing: Outgoing::default(),
             remembered: Remembered::default(),
+            confirmed: watch::Sender::new(0),
+            elsewhere: Mutex::default(),
+            companion: OnceLock::new(),
         });
         tokio::spawn(stopping::keep_looking(Arc::downgrade(&inner)));
         tokio::spawn(leases::expire_leases(Arc::downgrade(&inner)));
         let revocations = inner.front.node().trust().revocations();
         tokio::spawn(revocation::keep_ending(Arc::downgrade(&inner), revocations));
-        tokio::spawn(close_all(closing));
+        tokio::spawn(close_all(Arc::downgrade(&inner), closing));
+        tokio::spawn(mirror::follow(Arc::downgrade(&inner)));
+        tokio::spawn(mirror::keep_moving(Arc::downgrade(&inner)));
         Sessions(inner)
     }
 
@@ -232,7 +257,10 @@ impl Sessions {
         }
         // Check before the key exists, so that a denied request leaves nothing behind.
         self.check(caller, Verb::Acquire, &lock)?;
-        let observer = KeyObserver::new(Arc::downgrade(&self.0));
+        if self.is_for_another(wanted.lease) {
+            return Err(AcquireError::Refused(RequestRefusal::Leaving));
+        }
+        let observer = KeyObserver::new(Arc::downgrade(&self.0), who.clone());
         let acquisition = self.0.front().prepare(caller, &lock, observer);
         let begun = self.0.registry().begin(wanted, &caller.principal, acquisition.clone(), now())?;
         let key = match begun {
@@ -256,6 +284,7 @@ impl Sessions {
     /// client may always release what it holds.
     pub(crate) fn release(&self, caller: &Admitted, name: &[u8]) -> Option<SessionKey> {
         let key = self.0.registry().remove_of(name, &caller.principal)?;
+        self.0.note_released(key.lease);
         self.0.end(&key, Ended::Released);
         Some(key)
     }
@@ -270,6 +299,7 @@ impl Sessions {
     ) -> Option<SessionKey> {
         let key = self.0.registry().set_value(name, &caller.principal, value)?;
         let silence = self.0.silence(&key);
+        key.driver.observer().set_label(who.clone());
         key.driver.introduce(who, silence);
         self.0.note_change();
         Some(key)
@@ -306,6 +336,11 @@ impl Sessions {
 
     pub(crate) fn site(&self) -> &SiteName {
         self.0.front.site()
+    }
+
+    /// Says who else has to know of sessions that go on elsewhere. Must be called at most once.
+    pub(crate) fn accompany(&self, companion: Box<dyn Companion>) {
+        let _ = self.0.companion.set(companion);
     }
 
     pub(crate) fn outgoing(&self) -> &Outgoing {
@@ -354,6 +389,19 @@ impl Inner {
     fn end(&self, key: &SessionKey, why: Ended) {
         assert_registry_is_free();
         key.driver.close(why);
+        self.note_change();
+    }
+
+    /// Ends a key that was removed from the registry without its client's word. Its lock stays taken until `by`, and until the mirror
+    /// does not answer for it any more.
+    fn end_unasked(&self, key: SessionKey, by: Time) {
+        let owed = self.registry().source.owes(key.lease, now());
+        key.driver.end(Ended::SessionOver);
+        if owed.is_none() && by <= now() {
+            key.driver.close(Ended::SessionOver);
+        } else {
+            let _ = self.over.send(Closing { acquisition: key.driver, by, owed });
+        }
         self.note_change();
     }
 }
@@ -431,16 +479,33 @@ impl Drop for Waiting<'_> {
 }
 
 /// Closes ended acquisitions, each at its time.
-async fn close_all(mut closing: mpsc::UnboundedReceiver<(Arc<KeyAcquisition>, Time)>) {
-    while let Some((acquisition, by)) = closing.recv().await {
+async fn close_all(sessions: Weak<Inner>, mut closing: mpsc::UnboundedReceiver<Closing>) {
+    while let Some(Closing { acquisition, by, owed }) = closing.recv().await {
         let left = Duration::from_micros(by.since(now()).micros());
-        if left.is_zero() {
+        if left.is_zero() && owed.is_none() {
             acquisition.close(Ended::SessionOver);
             continue;
         }
+        let sessions = sessions.clone();
         tokio::spawn(async move {
             sleep(left).await;
+            until_cleared(&sessions, owed).await;
             acquisition.close(Ended::SessionOver);
         });
+    }
+}
+
+/// Waits until no mirror counts on what was before a change any more.
+async fn until_cleared(sessions: &Weak<Inner>, owed: Option<ChangeNumber>) {
+    let Some(change) = owed else { return };
+    loop {
+        let Some(sessions) = sessions.upgrade() else { return };
+        let mut confirmed = sessions.confirmed.subscribe();
+        if sessions.is_cleared(change, now()) {
+            return;
+        }
+        drop(sessions);
+        // The mirror may not ask any more.
+        let _ = timeout(CLEARED_CHECK, confirmed.changed()).await;
     }
 }

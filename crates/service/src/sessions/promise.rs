@@ -16,9 +16,11 @@ use std::time::Duration;
 
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::time::{Span, Time};
+use meshlock_system::now;
 use tokio::time::{Instant, sleep};
 
 use super::Sessions;
+use super::registry::{LeaseId, Vouched};
 
 /// How long clients of others' libraries take at most to notice that their time is up: etcd's for Go looks once a second. The rest is for a busy
 /// machine.
@@ -70,6 +72,35 @@ impl Sessions {
     pub(crate) fn promise(&self) -> Span {
         let front = self.front();
         at_present(front.lease_terms(), front.safe_for())
+    }
+
+    /// Returns the same for what a lease holds, which another site may hold for it.
+    pub(crate) fn promise_for(&self, lease: LeaseId) -> Span {
+        let promise = self.promise();
+        let terms = self.front().lease_terms();
+        self.safe_until(lease).map_or(promise, |until| less(until, allowance(terms)).min(promise))
+    }
+
+    /// Returns for how long nobody else can hold what a lease holds, even if this site fails or is cut off now.
+    pub(crate) fn safe_for(&self, lease: LeaseId) -> Span {
+        let safe = self.front().safe_for();
+        let drift = self.front().lease_terms().drift;
+        self.safe_until(lease).map_or(safe, |until| drift.shrink(until).min(safe))
+    }
+
+    /// Returns for how long another site certainly keeps what a lease holds, if that is limited.
+    fn safe_until(&self, lease: LeaseId) -> Option<Span> {
+        let now = now();
+        match self.registry().vouched(lease, now) {
+            Some(Vouched::ForAnother { until: Some(until) }) => Some(until.since(now)),
+            Some(Vouched::ForAnother { until: None } | Vouched::Here) | None => None,
+        }
+    }
+
+    /// Returns whether this site answers for another one that has the lease.
+    pub(crate) fn is_for_another(&self, lease: LeaseId) -> bool {
+        let vouched = self.registry().vouched(lease, now());
+        vouched.is_some_and(|vouched| vouched != Vouched::Here)
     }
 
     /// Checks that clients can be told their time in whole seconds.

@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use meshlock_cluster::access::Principal;
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::time::{Span, Time};
@@ -165,12 +166,20 @@ impl Sessions {
             };
             (site, rank)
         };
-        let answers = join_all(others.into_iter().map(|member| ask(member.site))).await;
+        let mut asked: FuturesUnordered<_> = others.into_iter().map(|member| ask(member.site)).collect();
+        let mut answers = Vec::new();
+        while let Some((site, rank)) = asked.next().await {
+            answers.push((site, rank));
+            // Nobody has it in a better way, so that it need not be waited for those who do not answer.
+            if rank.is_some_and(|rank| rank >= best(subject)) {
+                break;
+            }
+        }
         let here = self.has(&caller.principal, subject);
-        let best = answers.iter().filter_map(|(site, rank)| Some((rank.filter(|rank| *rank > 0)?, site)));
-        let best = best.max_by_key(|(rank, _)| *rank);
+        let found = answers.iter().filter_map(|(site, rank)| Some((rank.filter(|rank| *rank > 0)?, site)));
+        let found = found.max_by_key(|(rank, _)| *rank);
         let missing = || answers.iter().filter(|(_, rank)| rank.is_none()).map(|(site, _)| site.clone());
-        let place = match best {
+        let place = match found {
             Some((rank, site)) if rank > here => SessionPlace::At(site.clone()),
             _ if here > 0 => SessionPlace::Here,
             _ if missing().next().is_some() => return SessionPlace::Unknown(missing().collect()),

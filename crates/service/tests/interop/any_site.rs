@@ -230,7 +230,7 @@ fn a_call_that_waits_ends_when_the_site_of_its_session_dies() {
     cluster.post(2, "/v3/lock/lock", &json!({ "name": NAME, "lease": second }));
     let mut waits = cluster.begin(3, "/v3/lock/lock", &json!({ "name": NAME, "lease": first }));
     cluster.until_waits(1, "jobs");
-    drop(cluster.sites.remove(0));
+    cluster.kill(1);
     let ended = waits.next();
     assert!(ended["message"].is_string() && ended["key"].is_null(), "{ended}");
 }

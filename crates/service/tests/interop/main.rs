@@ -9,6 +9,7 @@ mod consul;
 mod etcdctl;
 mod gateway;
 mod metrics;
+mod mirror;
 mod node_js;
 mod other_sites;
 mod programs;

@@ -2,14 +2,17 @@
 //! sites.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::Config;
+use meshlock_host::front::Front;
 use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::Serving;
-use meshlock_testing::{BoundedChild, BoundedCommand, Lines, eventually, in_time, needs_program};
+use meshlock_testing::{BoundedChild, BoundedCommand, Lines, eventually, in_time, joined, needs_program};
 use meshlock_wire::sites::{VERSIONS, Versions};
 use serde_json::{Value, json};
 
@@ -18,7 +21,13 @@ use super::programs::client;
 
 /// Three sites in this process, each with its API.
 pub(crate) struct Cluster {
-    pub(crate) sites: Vec<(Serving, Engine)>,
+    pub(crate) sites: Vec<Site>,
+}
+
+/// A site that may have been killed.
+pub(crate) struct Site {
+    api: SocketAddr,
+    pub(crate) running: Option<(Serving, Engine)>,
 }
 
 impl Cluster {
@@ -40,11 +49,12 @@ impl Cluster {
             (setup.listen, setup.addresses) = (Some(listener), book.clone());
             setup.speaks = Versions::up_to(version);
             let engine = Engine::start(setup).unwrap();
-            (serve(&engine), engine)
+            let serving = serve(&engine);
+            Site { api: serving.address(), running: Some((serving, engine)) }
         };
         let cluster = Cluster { sites: names.iter().zip(listeners).zip(versions).map(start).collect() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        for (_, engine) in &cluster.sites {
+        for (_, engine) in cluster.sites.iter().flat_map(|site| &site.running) {
             let all = engine.until(|stand| stand.open && stand.members == 3);
             runtime.block_on(in_time("all sites take part", all));
         }
@@ -52,7 +62,28 @@ impl Cluster {
     }
 
     pub(crate) fn address(&self, site: usize) -> String {
-        self.sites[site - 1].0.address().to_string()
+        self.sites[site - 1].api.to_string()
+    }
+
+    /// Ends a site without a word to anybody.
+    pub(crate) fn kill(&mut self, site: usize) {
+        let (serving, engine) = self.sites[site - 1].running.take().unwrap();
+        // First the node, so that nothing that the service still says reaches anybody.
+        drop(engine);
+        drop(serving);
+    }
+
+    /// Lets a site leave, as when it is stopped by a signal.
+    pub(crate) fn leave(&mut self, site: usize) -> Leaving {
+        let (serving, engine) = self.sites[site - 1].running.take().unwrap();
+        Leaving(std::thread::spawn(move || {
+            let front = Front::new((*engine).clone(), Arc::default());
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let me = front.in_process();
+            runtime.block_on(in_time("it leaves", front.leave(&me))).unwrap();
+            drop(serving);
+            drop(engine);
+        }))
     }
 
     fn curl(&self, site: usize, path: &str, body: &Value) -> Command {
@@ -93,6 +124,19 @@ impl Cluster {
         let lines = Lines::of(child.stdout.take().unwrap());
         Answer { child, lines }
     }
+}
+
+/// A site that leaves, until it has ended.
+pub(crate) struct Leaving(JoinHandle<()>);
+
+impl Leaving {
+    pub(crate) fn until_left(self) {
+        joined("the site has left", self.0);
+    }
+}
+
+fn engine(cluster: &Cluster, site: usize) -> &Engine {
+    &cluster.sites[site - 1].running.as_ref().unwrap().1
 }
 
 pub(crate) struct Answer {
@@ -157,7 +201,7 @@ fn etcdctl_waits_for_a_holder_at_another_site() {
         .unwrap();
     let lines = Lines::of(etcdctl.stdout.take().unwrap());
     // Once it waits, and sees the key before its own, the holder leaves.
-    eventually("etcdctl waits", || cluster.sites[1].1.look(|node| node.table().counts().waiters) > 0);
+    eventually("etcdctl waits", || engine(&cluster, 2).look(|node| node.table().counts().waiters) > 0);
     drop(held);
     let revision: i64 = lines.line("it runs its command").parse().unwrap();
     assert!(revision > fence);

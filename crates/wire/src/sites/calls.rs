@@ -14,6 +14,8 @@ use meshlock_cluster::node::MAX_CALL_BYTES;
 use meshlock_protocol::numbered;
 use serde::{Deserialize, Serialize};
 
+use super::mirror::{MirrorBoundsError, MirrorNews};
+
 /// Maximum number of headers of a forwarded request or its answer.
 pub const MAX_HEADERS: usize = 64;
 
@@ -79,12 +81,16 @@ pub enum CallAsk {
     Execute { subject: CallSubject, request: ForwardedRequest },
     /// The state of a key of etcd's API, as soon as it is not `seen`; at once if this is the first look.
     Look { key: Vec<u8>, first: bool, seen: Option<KeyRecord> },
+    /// What has changed of the receiver's sessions since the news of this version; 0 for everything. In the name of no client: the sender
+    /// asks as the receiver's mirror.
+    Mirror { have: u64 },
 }
 
 numbered! { CallAsk {
     0 => Find(value),
     1 => Execute { subject, request },
     2 => Look { key, first, seen },
+    3 => Mirror { have },
 } }
 
 /// What a call is about: the site that has it executes the call.
@@ -145,6 +151,8 @@ pub enum CallReply {
     Done(ForwardedAnswer),
     /// The state of a key; `None` if it does not exist.
     Key(Option<KeyRecord>),
+    /// What the receiver's mirror does not know yet; nothing if nothing has changed for a while.
+    Mirror(MirrorNews),
 }
 
 numbered! { CallReply {
@@ -154,6 +162,7 @@ numbered! { CallReply {
     3 => Found(value),
     4 => Done(value),
     5 => Key(value),
+    6 => Mirror(value),
 } }
 
 /// An answer of HTTP.
@@ -176,6 +185,8 @@ pub enum CallError {
     TooManyHeaders(usize),
     #[error("the name of the client is not one")]
     Caller,
+    #[error(transparent)]
+    Mirror(#[from] MirrorBoundsError),
 }
 
 impl ForwardedCall {
@@ -208,6 +219,9 @@ impl CallReply {
         let reply: Self = read(bytes)?;
         if let CallReply::Done(answer) = &reply {
             check_headers(&[&answer.headers, &answer.trailers])?;
+        }
+        if let CallReply::Mirror(news) = &reply {
+            news.check()?;
         }
         Ok(reply)
     }
@@ -266,6 +280,7 @@ pub(crate) fn models() -> Vec<Vec<u8>> {
         (named.clone(), CallAsk::Find(CallSubject::Lock(lock()))),
         (named.clone(), CallAsk::Execute { subject: CallSubject::Key(b"jobs/4d".to_vec()), request }),
         (named, CallAsk::Look { key: b"jobs/4d".to_vec(), first: false, seen: Some(key.clone()) }),
+        (Principal::Anyone, CallAsk::Mirror { have: 300 }),
     ];
     let calls = asks.map(|(principal, ask)| ForwardedCall { caller: caller(&principal), ask }.bytes());
     let answer = ForwardedAnswer { status: 200, headers: headers(), body: vec![1, 2], trailers: headers() };
@@ -276,6 +291,7 @@ pub(crate) fn models() -> Vec<Vec<u8>> {
         CallReply::Found(2),
         CallReply::Done(answer),
         CallReply::Key(Some(key)),
+        CallReply::Mirror(super::mirror::model()),
     ];
     let replies = replies.map(|reply| reply.bytes());
     calls.into_iter().chain(replies).map(|bytes| bytes.expect("models are short")).collect()

@@ -5,6 +5,7 @@ mod frame;
 #[cfg(feature = "fuzz")]
 pub(crate) mod fuzz;
 mod introduction;
+pub mod mirror;
 mod packet;
 
 pub use frame::{FrameError, Hello, Versions, greeting, put_packet, take_greeting, take_packets};

@@ -5,6 +5,9 @@ use meshlock_wire::sites::calls::{
     CallAsk, CallReply, CallSubject, CallerName, ForwardedAnswer, ForwardedCall, ForwardedCaller,
     ForwardedRequest, KeyRecord,
 };
+use meshlock_wire::sites::mirror::{
+    MirrorNews, MirroredConsul, MirroredContent, MirroredKey, MirroredSession,
+};
 
 use super::{MESSAGE_ADVICE, Sample, compare, covers, label};
 
@@ -36,6 +39,7 @@ fn calls() -> Vec<(String, ForwardedCall)> {
         CallAsk::Find(CallSubject::Site),
         CallAsk::Execute { subject: CallSubject::Lease(300), request },
         CallAsk::Look { key: b"jobs/4d".to_vec(), first: true, seen: Some(record) },
+        CallAsk::Mirror { have: 300 },
     ];
     let asked = asks.map(|ask| (label("CallAsk", &ask), call(&Principal::Local, ask)));
     let names = [
@@ -47,6 +51,43 @@ fn calls() -> Vec<(String, ForwardedCall)> {
         (label("CallerName", &name), call(&principal, CallAsk::Find(CallSubject::Site)))
     });
     found.into_iter().chain(asked).chain(names).collect()
+}
+
+fn news() -> MirrorNews {
+    let content = MirroredContent {
+        lock: "jobs".parse().expect("a name"),
+        is_held: true,
+        is_permit: false,
+        key: "jobs/.lock".to_owned(),
+        flags: 300,
+        value: b"v".to_vec(),
+    };
+    let consul = MirroredConsul {
+        name: "n".to_owned(),
+        deletes: false,
+        lock_delay: 15_000_000,
+        ttl: "10s".to_owned(),
+        contents: vec![content],
+    };
+    let key = MirroredKey {
+        name: b"jobs/4d".to_vec(),
+        value: b"v".to_vec(),
+        label: "who".to_owned(),
+        created: 7,
+        modified: 300,
+        version: 1,
+        proof: b"proof".to_vec(),
+    };
+    let session = MirroredSession {
+        lease: 77,
+        owner: call(&Principal::Local, CallAsk::Mirror { have: 0 }).caller,
+        label: Some("who".to_owned()),
+        lasts: 60_000_000,
+        delay: 1_400_000,
+        keys: vec![key],
+        consul: Some(consul),
+    };
+    MirrorNews { version: 300, is_first: true, leaves: false, ended: vec![300], changed: vec![session] }
 }
 
 fn replies() -> Vec<(String, CallReply)> {
@@ -65,6 +106,7 @@ fn replies() -> Vec<(String, CallReply)> {
         CallReply::Found(2),
         CallReply::Done(answer),
         CallReply::Key(Some(record)),
+        CallReply::Mirror(news()),
     ];
     replies.map(|reply| (label("CallReply", &reply), reply)).into_iter().collect()
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use meshlock_testing::{BoundedCommand, needs_program, skip};
 
+use rustix::process::{Pid, Signal};
+
 use super::monotonic;
 use crate::site::Process;
 
@@ -68,6 +70,18 @@ impl Holder {
     pub(super) fn until_held(&self) {
         let start = if self.kind == Kind::Etcdctl { "jobs/" } else { "held " };
         self.process.until_line(start);
+    }
+
+    /// Returns the number of its process.
+    pub(super) fn process(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.process.id()).unwrap()).unwrap()
+    }
+
+    /// Lets `etcdctl` release the lock. It must not have lost it.
+    pub(super) fn release(&mut self) {
+        self.process.signal(Signal::INT);
+        let status = self.process.end();
+        assert!(status.success(), "{status}: {}", self.process.log());
     }
 
     /// Waits until the client knows that it has lost the lock, and returns when.

@@ -34,6 +34,14 @@ impl Tables {
         self.claim_in(at, request, request, hold, reserved);
     }
 
+    /// Lets the mirror of a site claim this hold.
+    fn mirror(&mut self, at: usize, request: u64, hold: ProvedHold) {
+        let proof = Proof::new(&ClaimKey::new([0; 32]), b"", hold);
+        let (session, request, reserved) = (Session(request), Request(request), Reserved::Standing);
+        let claim = LockClaim { session, request, proof, reserved };
+        self.act(at, |table, lease_clock, out| table.claim(&claim, None, lease_clock, out));
+    }
+
     fn claim_in(&mut self, at: usize, session: u64, request: u64, hold: ProvedHold, reserved: Option<u64>) {
         // The node has checked the proof.
         let proof = Proof::new(&ClaimKey::new([0; 32]), b"", hold);
@@ -89,6 +97,52 @@ fn a_claimed_lock_is_held_with_the_same_fence_when_its_site_is_gone() {
     tables.release(0, 9);
     assert_eq!(tables.granted(), [(1, 2)]);
     assert!(tables.fence(1) > hold.fence.value());
+}
+
+#[test]
+fn a_standing_claim_is_made_while_its_site_lives_and_is_held_when_that_is_gone() {
+    let mut tables = Tables::of_members(3, naimi());
+    tables.acquire(0, 1, Wait::Forever);
+    let hold = tables.hold_of(0);
+    tables.mirror(1, 9, hold.clone());
+    tables.acquire(2, 2, Wait::Forever);
+    // Views come and go, and time passes: it has no end of its own.
+    tables.change_view(2, naimi());
+    tables.time(900);
+    assert_eq!(tables.lost(9), None);
+    tables.lose_first(3, naimi());
+    assert_eq!(tables.sites[0].counts().holders, 1);
+    assert_eq!(tables.hold_of(0).fence, hold.fence);
+    assert_eq!(tables.granted(), [(0, 1)], "whoever waits goes on waiting");
+}
+
+#[test]
+fn a_standing_claim_of_a_lock_that_was_handed_over_is_given_up() {
+    let mut tables = Tables::of_members(3, naimi());
+    tables.acquire(0, 1, Wait::Forever);
+    let hold = tables.hold_of(0);
+    tables.mirror(1, 9, hold);
+    // The site dies before its mirror has heard of the release.
+    tables.acquire(2, 2, Wait::Forever);
+    tables.release(0, 1);
+    tables.lose_first(2, naimi());
+    assert_eq!(tables.lost(9).map(|(_, why)| why), Some(LossReason::Conflict));
+    assert_eq!((tables.granted(), tables.lost(2)), (vec![(0, 1), (2, 2)], None));
+}
+
+#[test]
+fn a_holder_that_is_mirrored_is_listed_and_cut_off_once() {
+    let mut tables = Tables::of_members(2, naimi());
+    tables.acquire(0, 1, Wait::Forever);
+    let hold = tables.hold_of(0);
+    tables.time(10);
+    tables.mirror(1, 9, hold);
+    let (in_use, all) = tables.sites[1].in_use(tables.now);
+    assert!(in_use.is_empty() && all == 0, "the other site lists it: {in_use:?}");
+    let mut cut_off = Vec::new();
+    tables.act(1, |table, lease_clock, out| cut_off = table.take_away(&lock(), lease_clock, out));
+    assert_eq!(cut_off, [], "its own site cuts it off");
+    assert_eq!(tables.lost(9).map(|(_, why)| why), Some(LossReason::Broken));
 }
 
 #[test]

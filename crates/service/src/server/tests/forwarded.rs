@@ -1,6 +1,7 @@
 //! Calls that another member forwards: they are executed in their client's name, under this site's rules, and never forwarded further.
 
 use meshlock_cluster::access::Principal;
+use meshlock_cluster::names::{Incarnation, Member};
 use meshlock_wire::sites::calls::{
     CallAsk, CallReply, CallSubject, ForwardedAnswer, ForwardedCall, ForwardedCaller, ForwardedRequest,
 };
@@ -23,12 +24,17 @@ fn request(method: &str, target: &str, body: &str) -> ForwardedRequest {
     }
 }
 
+/// Another member.
+fn far() -> Member {
+    Member { site: "far".parse().unwrap(), incarnation: Incarnation::new(1) }
+}
+
 impl TestServer {
     /// Executes what the site `far` asks in the name of a client.
     async fn forwarded(&self, caller: &Principal, ask: CallAsk) -> CallReply {
         let caller = ForwardedCaller::new(caller, ([10, 0, 0, 9], 4000).into(), 0xabc).unwrap();
         let bytes = ForwardedCall { caller, ask }.bytes().unwrap();
-        let far = "far".parse().unwrap();
+        let far = far();
         in_time("an answer", execute(&self.sessions, self.router.clone(), &far, &bytes)).await
     }
 
@@ -90,7 +96,7 @@ fn what_no_site_forwards_is_refused() {
         assert!(why(server.executed(&ci, with_token).await).contains("not a call that is forwarded"));
         let long = "x".repeat(ApiLimits::default().request_bytes + 1);
         assert_eq!(done(server.executed(&ci, request("POST", "/v3/lease/revoke", &long)).await).status, 400);
-        let far = "far".parse().unwrap();
+        let far = far();
         let nonsense = execute(&server.sessions, server.router.clone(), &far, b"nonsense").await;
         assert!(why(nonsense).contains("not a call"));
     });

@@ -9,6 +9,8 @@ use meshlock_cluster::time::{Span, Time};
 use meshlock_host::gate::Caller;
 use meshlock_tls::Serial;
 
+use super::AdoptedSession;
+
 /// The number of a lease. It is positive, because etcd's clients take zero for "no lease".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LeaseId(i64);
@@ -46,10 +48,23 @@ pub(crate) enum LeaseDuration {
     UntilDisconnect,
 }
 
+/// Who vouches for the locks of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vouched {
+    /// This site holds them.
+    Here,
+    /// Another site does, which does not answer or leaves. This site answers for it, and nobody else gets the locks before the end of this
+    /// site's lease, nor before `until`.
+    ForAnother { until: Option<Time> },
+}
+
 /// A lease, or session, of a client.
 #[derive(Debug)]
 pub(crate) struct ClientLease {
     pub(crate) lasts: LeaseDuration,
+    pub(crate) vouched: Vouched,
+    /// It belongs to a call over a connection, and is over when that is cut.
+    is_of_call: bool,
     /// `None` for a lease that lasts as long as its connection.
     end: Option<Time>,
     /// For how long after its end its locks stay taken.
@@ -92,6 +107,8 @@ impl Leases {
         let (delay, keys) = (Span::ZERO, BTreeSet::new());
         let lease = ClientLease {
             lasts,
+            vouched: Vouched::Here,
+            is_of_call: lasts == LeaseDuration::UntilDisconnect,
             end,
             delay,
             delayed: false,
@@ -103,6 +120,34 @@ impl Leases {
         };
         let before = self.all.insert(id, lease);
         assert!(before.is_none(), "the caller checks that the number is free");
+    }
+
+    /// Adds a lease that another site has granted. Its number must be free.
+    pub(super) fn adopt(&mut self, id: LeaseId, lease: ClientLease) {
+        self.ends.extend(lease.end.map(|end| (end, id)));
+        let before = self.all.insert(id, lease);
+        assert!(before.is_none(), "the caller checks that the number is free");
+    }
+
+    /// Changes who vouches for the locks of a lease. Returns whether there is one.
+    pub(super) fn set_vouched(&mut self, id: LeaseId, vouched: Vouched) -> bool {
+        let Some(lease) = self.all.get_mut(&id) else { return false };
+        lease.vouched = vouched;
+        true
+    }
+
+    /// Lets a lease outlive the call that it was made for.
+    pub(crate) fn detach_from_call(&mut self, id: LeaseId) {
+        if let Some(lease) = self.all.get_mut(&id) {
+            lease.is_of_call = false;
+        }
+    }
+
+    /// Returns the lease if another site may answer for it: it can be renewed, for a time that its client has asked for.
+    pub(super) fn mirrored(&self, id: LeaseId, now: Time) -> Option<(&ClientLease, Span)> {
+        let lease = self.get(id, now)?;
+        let is_mirrored = lease.vouched == Vouched::Here && !lease.is_of_call && lease.silence.is_none();
+        Some((lease, lease.lasts.span().filter(|_| is_mirrored)?))
     }
 
     /// Returns the lease if its time is not up and it can still be renewed, whether or not its end has been processed
@@ -265,6 +310,29 @@ impl LeaseDuration {
 }
 
 impl ClientLease {
+    /// Returns a lease of another site that ends at `end` unless its client renews it.
+    pub(super) fn adopted(session: AdoptedSession, end: Time) -> Self {
+        let AdoptedSession { lasts, delay, who, owner, vouched, .. } = session;
+        ClientLease {
+            lasts: LeaseDuration::For(lasts),
+            vouched,
+            is_of_call: false,
+            end: Some(end),
+            delay,
+            delayed: false,
+            silence: None,
+            unrenewable: false,
+            who,
+            owner,
+            keys: BTreeSet::new(),
+        }
+    }
+
+    /// Returns for how long its locks stay taken after its end.
+    pub(crate) fn delay(&self) -> Span {
+        self.delay
+    }
+
     /// Returns whether the lease belongs to `owner`.
     pub(crate) fn is_of(&self, owner: &Principal) -> bool {
         self.owner.principal == *owner

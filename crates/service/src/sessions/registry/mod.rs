@@ -12,6 +12,7 @@
 //!                         └──▶ removed ◀──────┘      lost, timed out, busy
 //! ```
 
+mod adopting;
 mod error;
 mod lease;
 mod limits;
@@ -21,8 +22,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+pub(crate) use adopting::{AdoptedKey, AdoptedSession, HeldSession};
 pub(crate) use error::RegistryError;
-pub(crate) use lease::{ClientLease, LeaseDuration, LeaseId, Leases};
+pub(crate) use lease::{ClientLease, LeaseDuration, LeaseId, Leases, Vouched};
 pub use limits::{ApiLimits, PrincipalLimits};
 use limits::{PrincipalUsage, Waiters};
 use meshlock_cluster::access::Principal;
@@ -30,6 +32,8 @@ use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::gate::Caller;
 use meshlock_tls::Serial;
+
+use super::mirror::Source;
 
 /// State of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +120,8 @@ pub(crate) struct Registry<W> {
     /// What the revisions of this site's keys have in common, so that no two sites create keys at the same one.
     site: Option<i64>,
     limits: ApiLimits,
+    /// What the mirror of this site knows of its sessions.
+    pub(crate) source: Source,
 }
 
 /// The revisions at which one site creates keys are this far apart: twice the number of sites that can be told apart.
@@ -133,6 +139,7 @@ impl<W: Clone> Registry<W> {
             revision: 1,
             site: None,
             limits,
+            source: Source::default(),
         }
     }
 
@@ -196,6 +203,12 @@ impl<W: Clone> Registry<W> {
         self.leases.start_ttl(id, lasts, now);
     }
 
+    /// Lets a lease outlive the call that it was made for.
+    pub(crate) fn detach_from_call(&mut self, id: LeaseId) {
+        self.leases.detach_from_call(id);
+        self.source.on_change(id);
+    }
+
     /// Returns the lease if it is not over and belongs to `owner`.
     pub(crate) fn lease(&self, id: LeaseId, owner: &Principal, now: Time) -> Option<&ClientLease> {
         self.leases.get(id, now).filter(|lease| lease.is_of(owner))
@@ -243,6 +256,7 @@ impl<W: Clone> Registry<W> {
     /// Ends a lease. Returns its owner and its keys, which the caller has to release at the node.
     pub(crate) fn revoke(&mut self, id: LeaseId) -> Option<(Caller, Vec<RegistryKey<W>>)> {
         let lease = self.leases.remove(id)?;
+        self.source.on_change(id);
         let keys = lease.keys.iter().filter_map(|name| self.remove_entry(name)).collect();
         self.reduce_usage(&lease.owner.principal, |usage| usage.leases -= 1);
         Some((lease.owner, keys))
@@ -253,10 +267,12 @@ impl<W: Clone> Registry<W> {
     /// long as the lease lasts.
     pub(crate) fn set_delay(&mut self, id: LeaseId, delay: Span, silence: Option<Span>) {
         self.leases.set_delay(id, delay, silence);
+        self.source.on_change(id);
     }
 
     /// Ends a lease like [`Registry::revoke`], except that its keys stay until its delay is over.
     pub(crate) fn retire(&mut self, id: LeaseId, now: Time) -> Option<(Caller, Vec<RegistryKey<W>>)> {
+        self.source.on_change(id);
         match self.leases.begin_delay(id, now) {
             Some(owner) => Some((owner, Vec::new())),
             None => self.revoke(id),
@@ -342,6 +358,7 @@ impl<W: Clone> Registry<W> {
         }
         key.revisions.modified = grant.fence;
         self.revision = self.revision.max(grant.fence);
+        self.source.on_change(key.lease);
         Some(key.clone())
     }
 
@@ -383,6 +400,7 @@ impl<W: Clone> Registry<W> {
         self.revision += 1;
         (key.value, key.revisions.modified) = (value, self.revision);
         key.revisions.version += 1;
+        self.source.on_change(key.lease);
         Some(key.clone())
     }
 
@@ -412,6 +430,7 @@ impl<W: Clone> Registry<W> {
     fn remove_entry(&mut self, name: &[u8]) -> Option<RegistryKey<W>> {
         let key = self.keys.remove(name)?;
         self.names.remove(&key.id);
+        self.source.on_change(key.lease);
         if key.state == KeyState::Waiting {
             leave_waiters(&mut self.waiters, &key.lock, &key.owner);
         }

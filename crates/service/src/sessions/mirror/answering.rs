@@ -1,0 +1,126 @@
+//! The side of the site whose sessions are mirrored: answers the mirror's questions.
+
+use std::time::Duration;
+
+use meshlock_cluster::names::{LockName, Member};
+use meshlock_cluster::time::{Span, Time};
+use meshlock_host::gate::CallerOrigin;
+use meshlock_system::now;
+use meshlock_wire::sites::calls::{CallReply, ForwardedCaller};
+use meshlock_wire::sites::mirror::{MirrorNews, MirroredKey, MirroredSession};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::contact::hold;
+use super::mirror_of;
+use crate::sessions::registry::{HeldSession, LeaseId};
+use crate::sessions::{Inner, KeyAcquisition, SessionKey, Sessions};
+use std::sync::Arc;
+
+/// How long new locks are gathered before the mirror is told of them. Most are released before.
+const GATHER: Duration = Duration::from_millis(20);
+
+impl Sessions {
+    /// Answers a question of this site's mirror, which has the news of version `have`: at once if something has changed, or after a while.
+    pub(crate) async fn answer_mirror(&self, from: &Member, have: u64) -> CallReply {
+        let members = self.front().members();
+        if mirror_of(self.site(), members.iter()) != Some(&from.site) {
+            return CallReply::Refused(format!("'{}' is not the mirror of this site", from.site));
+        }
+        let window = self.0.mirror_window();
+        let has_told = {
+            let mut registry = self.registry();
+            let all = registry.all_leases();
+            if registry.source.on_question(from, have, all.into_iter(), (now(), window)).is_err() {
+                return CallReply::NotHere;
+            }
+            registry.source.has_told()
+        };
+        self.0.confirmed.send_modify(|count| *count += 1);
+        let hold = hold(self.front().lease_terms(), has_told);
+        let deadline = Instant::now() + Duration::from_micros(hold.micros());
+        let mut changes = self.changes();
+        loop {
+            changes.mark_unchanged();
+            let (has_news, is_urgent) = {
+                let source = &self.registry().source;
+                (source.has_news(), source.is_urgent())
+            };
+            if has_news {
+                if !is_urgent {
+                    sleep(GATHER).await;
+                }
+                break;
+            }
+            if timeout_at(deadline, changes.changed()).await.is_err() {
+                break;
+            }
+        }
+        self.news(from).map_or(CallReply::NotHere, CallReply::Mirror)
+    }
+
+    /// Returns what the mirror does not know.
+    fn news(&self, mirror: &Member) -> Option<MirrorNews> {
+        let (until, held) = {
+            let (mut registry, now) = (self.registry(), now());
+            let dirty = registry.source.take_dirty();
+            let held = dirty.into_iter().map(|lease| (lease, registry.held_session(lease, now)));
+            let held: Vec<_> = held.collect();
+            (registry.source.changes(), held)
+        };
+        let looked = held
+            .into_iter()
+            .map(|(lease, held)| (lease, held.and_then(|held| self.0.mirrored(lease, held))))
+            .collect();
+        self.registry().source.answer(mirror, looked, until, now())
+    }
+}
+
+impl Inner {
+    /// Returns for how long after an answer a mirror may count on it, on this site's clock.
+    pub(in crate::sessions) fn mirror_window(&self) -> Span {
+        let terms = self.front().lease_terms();
+        terms.drift.stretch(terms.resume_window())
+    }
+
+    /// Returns a session as the mirror has to know it, unless something of it cannot be proved: then it was just lost.
+    fn mirrored(&self, lease: LeaseId, held: HeldSession<Arc<KeyAcquisition>>) -> Option<MirroredSession> {
+        let HeldSession { owner, who, lasts, delay, keys } = held;
+        let CallerOrigin::Network(address) = owner.origin else { return None };
+        let owner = ForwardedCaller::new(&owner.principal, address, owner.request.number())?;
+        let locks: Vec<LockName> = keys.iter().map(|key| key.lock.clone()).collect();
+        let keys = keys.iter().map(mirrored_key).collect::<Option<Vec<_>>>()?;
+        let consul = self.companion.get().and_then(|companion| companion.describe(lease, &locks));
+        Some(MirroredSession {
+            lease: lease.number(),
+            owner,
+            label: who.map(|who| who.as_str().to_owned()),
+            lasts: lasts.micros(),
+            delay: delay.micros(),
+            keys,
+            consul,
+        })
+    }
+
+    /// Returns whether nobody counts any more on what was before a change.
+    pub(in crate::sessions) fn is_cleared(&self, change: super::ChangeNumber, now: Time) -> bool {
+        let window = self.mirror_window();
+        self.registry().source.is_cleared(change, (now, window))
+    }
+}
+
+/// Returns a key with the proof that its session holds the lock.
+fn mirrored_key(key: &SessionKey) -> Option<MirroredKey> {
+    let observer = key.driver.observer();
+    if observer.proof().is_none() {
+        key.driver.prove();
+    }
+    Some(MirroredKey {
+        name: key.name.clone(),
+        value: key.value.clone(),
+        label: observer.label().as_str().to_owned(),
+        created: key.revisions.created,
+        modified: key.revisions.modified,
+        version: key.revisions.version,
+        proof: observer.proof()?,
+    })
+}
