@@ -10,7 +10,7 @@ use tonic::{Request, Response, Status, async_trait};
 
 use super::Etcd;
 use super::election::was_created;
-use super::errors::{bad_name, denied, not_a_lock, too_long};
+use super::errors::{bad_name, denied, lease_not_found, not_a_lock, too_long};
 use super::names::{Form, behind, label, lock_of_prefix, place_of, prefix_of_range};
 use super::shapes::{KeyMatch, Shape, TxnAction, shape};
 use super::view::{kv_before, kv_of_key};
@@ -254,7 +254,12 @@ impl Kv for Etcd {
         Ok(Response::new(self.read(&caller_of(&request)?, request.get_ref()).await?))
     }
 
-    async fn put(&self, _: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
+    async fn put(&self, request: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
+        let (caller, lease) = (caller_of(&request)?, request.get_ref().lease);
+        // Clients learn by a put that their lease is gone.
+        if lease != 0 && !self.is_alive_anywhere(&caller, lease).await? {
+            return Err(lease_not_found());
+        }
         Err(not_a_lock("a key is put without a transaction"))
     }
 
