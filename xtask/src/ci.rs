@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::build_cost::children_cpu;
 use crate::run::{cargo, cargo_test, has, step};
-use crate::{compiler, generated, packages, tidy};
+use crate::{compiler, generated, others, packages, tidy};
 
 /// Tests that are left out, and counted as such; the steps of `soak` that are named beside them run them.
 pub(crate) const LEFT_TO_SOAK: &[&str] = &[
@@ -81,6 +81,7 @@ pub(crate) fn fix(root: &Path) -> anyhow::Result<()> {
     cargo(root, "clippy --workspace --all-targets --all-features --fix --allow-dirty --allow-staged", &[])?;
     cargo(root, "fmt --all", &[])?;
     step("generated tables", || generated::write(root))?;
+    step("tables of the tests of others", || others::write(root))?;
     step("docs/ERRATA.md", || generated::write_errata(root))
 }
 

@@ -9,6 +9,7 @@ mod ci;
 mod compiler;
 mod fresh;
 mod generated;
+mod others;
 mod packages;
 mod purity;
 mod run;

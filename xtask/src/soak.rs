@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use crate::ci::{ALL_ERRATA, MEDIUM_RUNS, PROMISE, ZOOKEEPER as ZOOKEEPER_TEST};
-use crate::compiler;
 use crate::packages::{self, Package, file, program};
 use crate::run::{BUILT_ONCE, cargo, cargo_test};
+use crate::{compiler, others};
 
 /// One thing to do. Add yours to [`STEPS`].
 struct Step {
@@ -47,8 +47,13 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "promise",
-        about: "clients of etcd know of their loss before the next holder has the lock, --runs each; installs Go",
+        about: "clients of etcd and Consul know of their loss before the next holder has the lock, --runs each; installs Go",
         run: promise,
+    },
+    Step {
+        name: "others",
+        about: "the tests that others wrote for clients of etcd and Consul, on three sites; installs Go's sources of them",
+        run: others,
     },
     Step {
         name: "clients",
@@ -256,6 +261,10 @@ fn promise(root: &Path, size: &Size) -> anyhow::Result<()> {
     packages::install(packages::CI)?;
     packages::install(GO)?;
     test(root, "--test node", PROMISE, &[("MESHLOCK_PROMISE_RUNS", &size.runs.to_string())])
+}
+
+fn others(root: &Path, _: &Size) -> anyhow::Result<()> {
+    others::run(root)
 }
 
 fn clients(root: &Path, size: &Size) -> anyhow::Result<()> {

@@ -11,6 +11,7 @@ mod config;
 mod doctor;
 mod finding;
 mod follow;
+mod forwarding;
 mod load;
 mod moving;
 mod operate;

@@ -14,12 +14,17 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::Consul;
 use super::calls::{ReadFormat, ReadTarget, Waits};
 use super::errors::ConsulError;
+use super::indexes::IndexOrigin;
 use super::names::{KeyPath, lock_of_prefix};
 use super::view::{KvEntry, Observed};
 use crate::sessions::{Holder, HolderWatch};
 
 /// If too many other locks are watched, a blocking query is answered after this time, and its client asks again.
 const UNWATCHED_RETRY: Duration = Duration::from_secs(1);
+
+/// A query with the index of another site is answered after this time, because nobody here knows what its client has seen. A change
+/// answers it earlier.
+const FOREIGN_WAIT: Duration = Duration::from_millis(250);
 
 /// The result of a read, and its index.
 pub(super) struct IndexedAnswer {
@@ -197,8 +202,8 @@ struct BlockingQuery<'a> {
     with_others: bool,
     /// The index that the client has seen.
     known: u64,
-    /// The index was given by the running incarnation of this site.
-    is_ours: bool,
+    /// Where that was given.
+    origin: IndexOrigin,
     deadline: Instant,
     here: watch::Receiver<u64>,
     touched: watch::Receiver<u64>,
@@ -223,14 +228,16 @@ impl<'a> BlockingQuery<'a> {
         with_others: bool,
         waits: Waits,
     ) -> Self {
+        let origin = consul.indexes().origin(waits.index);
+        let wait = if origin == IndexOrigin::Elsewhere { waits.wait.min(FOREIGN_WAIT) } else { waits.wait };
         BlockingQuery {
             consul,
             caller,
             reader,
             with_others,
             known: waits.index,
-            is_ours: waits.index <= consul.indexes().last(),
-            deadline: Instant::now() + waits.wait,
+            origin,
+            deadline: Instant::now() + wait,
             here: consul.sessions.changes(),
             touched: consul.touched.subscribe(),
             watching: None,
@@ -273,8 +280,16 @@ impl<'a> BlockingQuery<'a> {
         Some(Some(self.consul.as_observed(reader, &holders)))
     }
 
-    fn is_news(&self, answer: &IndexedAnswer) -> bool {
-        !self.is_ours || answer.index > self.known
+    fn is_news(&mut self, answer: &IndexedAnswer) -> bool {
+        match self.origin {
+            IndexOrigin::Here => answer.index > self.known,
+            IndexOrigin::Unknown => true,
+            IndexOrigin::Elsewhere => {
+                // From now on a change is one of what is seen first.
+                (self.known, self.origin) = (answer.index, IndexOrigin::Here);
+                false
+            }
+        }
     }
 
     /// Waits for the next change. Returns whether there was one before the deadline.

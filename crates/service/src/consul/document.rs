@@ -31,6 +31,16 @@ pub(super) enum DocumentChange {
     Remove(String),
 }
 
+impl DocumentChange {
+    /// Returns the session that comes or goes.
+    pub(super) fn session(&self) -> Option<&str> {
+        match self {
+            DocumentChange::Nothing => None,
+            DocumentChange::Add(session) | DocumentChange::Remove(session) => Some(session),
+        }
+    }
+}
+
 /// Why a text is not a document or not a valid change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DocumentError {

@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Extension, Path, Query, State};
-use axum::http::Method;
+use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, put};
 use meshlock_host::front::Admitted;
@@ -12,6 +12,7 @@ use super::Consul;
 use super::calls::{KvCall, Parameters};
 use super::errors::ConsulError;
 use crate::caller::ServedAt;
+use crate::forward::ForwardedBy;
 
 /// Returns all routes.
 pub(super) fn routes(consul: Consul) -> Router {
@@ -75,7 +76,7 @@ async fn list(
     Extension(caller): Extension<Admitted>,
     Query(given): Given,
 ) -> Result<Response, ConsulError> {
-    Ok(consul.list(&caller, Parameters(given).waits()?).await)
+    consul.list(&caller, Parameters(given).waits()?).await
 }
 
 async fn leader(
@@ -108,34 +109,38 @@ async fn kv_root(
     Query(given): Given,
     body: Bytes,
 ) -> Result<Response, ConsulError> {
-    answer((&consul, &caller), &method, "", given, &body).await
+    answer((&consul, &caller), &method, "", given, (&body, None)).await
 }
 
 async fn kv(
     State(consul): State<Consul>,
     Extension(caller): Extension<Admitted>,
-    method: Method,
+    forwarded: Option<Extension<ForwardedBy>>,
+    (method, uri): (Method, Uri),
     Path(key): Path<String>,
     Query(given): Given,
     body: Bytes,
 ) -> Result<Response, ConsulError> {
-    answer((&consul, &caller), &method, &key, given, &body).await
+    // What was forwarded once is not forwarded again.
+    let target = uri.path_and_query().map(|target| target.as_str()).filter(|_| forwarded.is_none());
+    answer((&consul, &caller), &method, &key, given, (&body, target)).await
 }
 
-/// Answers all calls about keys: from here on the lock and the operation are known.
+/// Answers all calls about keys: from here on the lock and the operation are known. `target` is how another site is asked to do the
+/// same, if it may be.
 async fn answer(
     (consul, caller): (&Consul, &Admitted),
     method: &Method,
     key: &str,
     given: Vec<(String, String)>,
-    body: &[u8],
+    (body, target): (&[u8], Option<&str>),
 ) -> Result<Response, ConsulError> {
     match KvCall::read(method, key, &Parameters(given))? {
         KvCall::Read { target, format, waits } => {
             Ok(consul.read(caller, &target, &format, waits).await?.into_response())
         }
         KvCall::Write { key, path, write } => {
-            Ok(axum::Json(consul.write(caller, key, path, write, body).await?).into_response())
+            Ok(axum::Json(consul.write(caller, key, path, write, (body, target)).await?).into_response())
         }
     }
 }

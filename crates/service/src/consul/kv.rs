@@ -24,14 +24,14 @@ use crate::sessions::{AcquireError, AcquireState, IfKnown, KeyRequest};
 const SETTLE_TIMEOUT: Duration = Duration::from_millis(250);
 
 impl Consul {
-    /// Executes a write. Returns whether it was done.
+    /// Executes a write. Returns whether it was done. `target` is how another site is asked to do the same, if it may be.
     pub(super) async fn write(
         &self,
         caller: &Admitted,
         key: String,
         path: KeyPath,
         write: KvWrite,
-        body: &[u8],
+        (body, target): (&[u8], Option<&str>),
     ) -> Result<bool, ConsulError> {
         match write {
             KvWrite::Acquire { session, flags } => {
@@ -52,7 +52,7 @@ impl Consul {
             }
             KvWrite::Release { session } => self.give_back(caller, &path, &session),
             KvWrite::Change { index } => match path {
-                KeyPath::Document(lock) => self.change(caller, &lock, index, body).await,
+                KeyPath::Document(lock) => self.change(caller, &lock, index, (body, target)).await,
                 KeyPath::Lock(_) | KeyPath::Contender(..) => Err(ConsulError::not_a_lock(
                     "a value is put under a key that is no semaphore's PREFIX/.lock",
                 )),
@@ -191,13 +191,14 @@ impl Consul {
         released || removed
     }
 
-    /// Changes the document of a semaphore: acquires or releases a permit.
+    /// Changes the document of a semaphore: acquires or releases a permit. The session's site does so, which shows only here:
+    /// the document has the sessions of others, too.
     async fn change(
         &self,
         caller: &Admitted,
         lock: &LockName,
         index: u64,
-        body: &[u8],
+        (body, target): (&[u8], Option<&str>),
     ) -> Result<bool, ConsulError> {
         let reader = self.reader(caller, Verb::Acquire, lock)?;
         let next = Document::read(body).map_err(|error| ConsulError::not_a_lock(&error.to_string()))?;
@@ -213,6 +214,12 @@ impl Consul {
         let nobody = || Document { limit: next.limit, holders: BTreeSet::new() };
         let before = seen.document().unwrap_or_else(nobody);
         let change = before.change_to(&next).map_err(|error| not_changed(lock, &error))?;
+        if let (Some(target), Some(lease)) = (target, change.session().and_then(ids::lease))
+            && !self.is_alive(caller, lease)
+            && let Some(changed) = self.change_at_its_site(caller, lease, (target, body)).await?
+        {
+            return Ok(changed);
+        }
         match change {
             DocumentChange::Nothing => Ok(true),
             DocumentChange::Add(session) => {
@@ -235,6 +242,29 @@ impl Consul {
                     ),
                 )),
             },
+        }
+    }
+
+    /// Lets the site of a session change a document. Returns `None` if no other site has the session.
+    async fn change_at_its_site(
+        &self,
+        caller: &Admitted,
+        lease: LeaseId,
+        (target, body): (&str, &[u8]),
+    ) -> Result<Option<bool>, ConsulError> {
+        let answer = self.sessions.put_at_lease(caller, lease.number(), target, body).await;
+        let unanswered = |status: tonic::Status| {
+            ConsulError::new(StatusCode::SERVICE_UNAVAILABLE, status.message().to_owned())
+        };
+        let Some(answer) = answer.map_err(unanswered)? else { return Ok(None) };
+        match (answer.status, answer.body.as_slice()) {
+            (200, b"true") => Ok(Some(true)),
+            (200, b"false") => Ok(Some(false)),
+            (status, said) => {
+                let status = StatusCode::from_u16(status).ok().filter(|status| !status.is_success());
+                let said = String::from_utf8_lossy(said).into_owned();
+                Err(ConsulError::new(status.unwrap_or(StatusCode::SERVICE_UNAVAILABLE), said))
+            }
         }
     }
 

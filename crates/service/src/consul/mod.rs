@@ -68,11 +68,12 @@ impl Consul {
     pub(crate) fn new(sessions: Sessions, cluster: &str) -> Self {
         // Indexes of an earlier incarnation of this site must not be mistaken for indexes of this one.
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let indexes = Indexes::new(sessions.site().as_str(), u64::try_from(started).unwrap_or(1));
         let inner = Arc::new(Inner {
             sessions,
             cluster: cluster.to_owned(),
             records: Mutex::default(),
-            indexes: Mutex::new(Indexes::new(u64::try_from(started).unwrap_or(1))),
+            indexes: Mutex::new(indexes),
             touched: watch::Sender::new(0),
         });
         inner.sessions.accompany(Box::new(ConsulCompanion(Arc::downgrade(&inner))));

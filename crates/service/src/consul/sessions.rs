@@ -2,6 +2,8 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use futures_util::future::try_join_all;
+use meshlock_cluster::names::SiteName;
 use meshlock_cluster::time::Span;
 use meshlock_host::front::Admitted;
 use meshlock_system::now;
@@ -134,12 +136,48 @@ impl Consul {
     }
 
     /// Lists the caller's sessions at this site. Sessions of others are not shown.
-    pub(super) async fn list(&self, caller: &Admitted, waits: Option<Waits>) -> Response {
+    async fn list_here(&self, caller: &Admitted, waits: Option<Waits>) -> IndexedAnswer {
         self.read_here(caller, waits, || {
             self.listed(&format!("sessions of {}", caller.principal), &self.sessions(caller))
         })
         .await
-        .into_response()
+    }
+
+    /// Lists the caller's sessions of all sites. A query that waits is answered when one of this site changes. A list that lacks a
+    /// site's would look complete, so all members have to answer.
+    pub(super) async fn list(
+        &self,
+        caller: &Admitted,
+        waits: Option<Waits>,
+    ) -> Result<Response, ConsulError> {
+        let here = self.list_here(caller, waits).await;
+        let members = self.sessions.front().other_members();
+        if members.is_empty() {
+            return Ok(here.into_response());
+        }
+        let others =
+            try_join_all(members.iter().map(|member| self.sessions_at(caller, &member.site))).await?;
+        let own = self.sessions(caller).into_iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>();
+        let own = own.expect("a session consists of text and numbers");
+        let all: Vec<Value> = own.into_iter().chain(others.into_iter().flatten()).collect();
+        Ok(IndexedAnswer::json(here.index, &all).into_response())
+    }
+
+    /// Returns the caller's sessions of another member.
+    async fn sessions_at(&self, caller: &Admitted, site: &SiteName) -> Result<Vec<Value>, ConsulError> {
+        let unanswered = |why: &str| {
+            let message =
+                format!("meshlock: the sessions of the site '{site}' are not known: {why}; try again");
+            ConsulError::new(StatusCode::SERVICE_UNAVAILABLE, message)
+        };
+        let answer = self.sessions.get_at_site(caller, site, &format!("/v1/session/node/{site}")).await;
+        let Some(answer) = answer.map_err(|status| unanswered(status.message()))? else {
+            return Ok(Vec::new());
+        };
+        match (answer.status, serde_json::from_slice(&answer.body)) {
+            (200, Ok(sessions)) => Ok(sessions),
+            _ => Err(unanswered(&String::from_utf8_lossy(&answer.body))),
+        }
     }
 
     /// Lists the sessions of a node. This site keeps only its own.
@@ -150,7 +188,7 @@ impl Consul {
         waits: Option<Waits>,
     ) -> Result<Response, ConsulError> {
         if node == self.sessions.site().as_str() {
-            return Ok(self.list(caller, waits).await);
+            return Ok(self.list_here(caller, waits).await.into_response());
         }
         let members = self.sessions.front().members();
         if members.iter().any(|site| site.as_str() == node) {

@@ -11,6 +11,7 @@ use serde::ser::Serializer;
 
 use super::document::Document;
 use super::errors::ConsulError;
+use super::indexes::of_content;
 use super::names::{
     Form, KeyPath, LOCK_FLAGS, SEMAPHORE_FLAGS, contender_of, document_of, lock_of_prefix, read_label,
 };
@@ -253,6 +254,11 @@ impl Consul {
     fn numbered(&self, key: &str, shown: Option<EntryContent>) -> (Option<KvEntry>, u64) {
         let holder = shown.as_ref().and_then(|shown| shown.fence);
         let numbers = self.indexes().of(&format!("kv {key}"), &shown, holder);
+        let modify_index = match &shown {
+            // A document is changed by check-and-set, at whichever site.
+            Some(shown) if shown.is_document() => of_content(&shown.value),
+            Some(_) | None => numbers.modified,
+        };
         let entry = shown.map(|shown| KvEntry {
             // A contender acquires its key exactly once.
             lock_index: shown.fence.unwrap_or(i64::from(!shown.session.is_empty())),
@@ -261,7 +267,7 @@ impl Consul {
             value: shown.value,
             session: shown.session,
             create_index: numbers.created,
-            modify_index: numbers.modified,
+            modify_index,
         });
         (entry, numbers.modified)
     }
@@ -290,6 +296,11 @@ impl EntryContent {
     fn of(key: String, held: &ConsulHolder) -> Self {
         let ConsulHolder { session, flags, value, fence, .. } = held.clone();
         EntryContent { key, session, flags, value, fence: Some(fence) }
+    }
+
+    /// Whether it is the document of a semaphore, which no session holds.
+    fn is_document(&self) -> bool {
+        self.session.is_empty() && self.flags == SEMAPHORE_FLAGS && self.fence.is_none()
     }
 
     fn document(lock: &LockName, document: &Document) -> Self {

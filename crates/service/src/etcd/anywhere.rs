@@ -13,9 +13,15 @@ use super::kv::lock_of_range;
 use super::names::leases_of_key;
 use super::shapes::{TxnAction, shape};
 use crate::forward::{ForwardError, KEEP_ALIVE};
-use crate::proto::etcdserverpb::{LeaseKeepAliveRequest, LeaseKeepAliveResponse, RangeRequest, TxnRequest};
+use crate::proto::etcdserverpb::{
+    LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
+    RangeRequest, TxnRequest,
+};
 use crate::proto::mvccpb::KeyValue;
 use crate::sessions::SessionPlace;
+
+/// The path of the call that says how long a lease lasts.
+const TIME_TO_LIVE: &str = "/etcdserverpb.Lease/LeaseTimeToLive";
 
 /// How often a key is looked at that does not exist yet: no change is noted when a client begins to wait.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -67,6 +73,14 @@ impl Etcd {
                 None
             }
         }
+    }
+
+    /// Returns whether the caller has a lease, at any site.
+    pub(super) async fn is_alive_anywhere(&self, caller: &Admitted, id: i64) -> Result<bool, Status> {
+        let asked = LeaseTimeToLiveRequest { id, keys: false };
+        let found: Option<LeaseTimeToLiveResponse> =
+            self.sessions.at_lease(caller, id, TIME_TO_LIVE, &asked).await?;
+        Ok(found.map_or_else(|| self.is_alive(caller, id), |found| found.ttl >= 0))
     }
 
     /// Returns the state of a key of this site as soon as it is not `seen`; at once if this is the first look.

@@ -10,7 +10,7 @@ use tonic::{Request, Response, Status, async_trait};
 
 use super::Etcd;
 use super::election::was_created;
-use super::errors::{bad_name, denied, not_a_lock, too_long};
+use super::errors::{bad_name, denied, lease_not_found, not_a_lock, too_long};
 use super::names::{Form, behind, label, lock_of_prefix, place_of, prefix_of_range};
 use super::shapes::{KeyMatch, Shape, TxnAction, shape};
 use super::view::{kv_before, kv_of_key};
@@ -50,6 +50,17 @@ impl TxnOutcome {
     }
 }
 
+/// Puts holders before all waiters, whatever the revisions of two sites say. `max` is the largest revision of a waiter, or 0 for any.
+///
+/// Clients take the first key for the holder's. So while nobody holds the lock, those who wait are not shown: the first of them at this
+/// site need not be the next holder.
+fn in_line(mut holders: Vec<KeyValue>, waiting: Vec<KeyValue>, max: i64) -> Vec<KeyValue> {
+    if !holders.is_empty() {
+        holders.extend(waiting.into_iter().filter(|kv| max == 0 || kv.create_revision <= max));
+    }
+    holders
+}
+
 impl Etcd {
     /// Removes a key of this site, held or waiting. Returns what it was.
     pub(super) async fn remove(&self, caller: &Admitted, name: &[u8]) -> Result<Option<KeyValue>, Status> {
@@ -85,15 +96,13 @@ impl Etcd {
             let before = if key.state == KeyState::Waiting { vec![kv_before(&key)] } else { Vec::new() };
             return Ok(self.found(request, before, revision));
         }
-        let mut all = self.holders(caller, Verb::Watch, &lock).await?;
+        let holders = self.holders(caller, Verb::Watch, &lock).await?;
         let waiting: Vec<KeyValue> = {
             let registry = self.sessions.registry();
             let waits = |key: &&SessionKey| key.lock == lock && key.state == KeyState::Waiting;
             registry.keys_from(lock.as_str().as_bytes()).filter(waits).map(kv_of_key).collect()
         };
-        // Holders come before all waiters, whatever the revisions of two sites say.
-        let max = request.max_create_revision;
-        all.extend(waiting.into_iter().filter(|kv| max == 0 || kv.create_revision <= max));
+        let mut all = in_line(holders, waiting, request.max_create_revision);
         if request.sort_order() == SortOrder::Descend {
             all.reverse();
         }
@@ -254,7 +263,12 @@ impl Kv for Etcd {
         Ok(Response::new(self.read(&caller_of(&request)?, request.get_ref()).await?))
     }
 
-    async fn put(&self, _: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
+    async fn put(&self, request: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
+        let (caller, lease) = (caller_of(&request)?, request.get_ref().lease);
+        // Clients learn by a put that their lease is gone.
+        if lease != 0 && !self.is_alive_anywhere(&caller, lease).await? {
+            return Err(lease_not_found());
+        }
         Err(not_a_lock("a key is put without a transaction"))
     }
 
@@ -312,4 +326,23 @@ pub(super) fn lock_of_key(etcd: &Etcd, name: &[u8]) -> Result<Option<LockName>, 
         return Ok(None);
     }
     etcd.lock_of_base(name).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_key_of_a_range_is_a_holder_s_or_there_is_none() {
+        let key = |name: &str, created: i64| KeyValue {
+            key: name.as_bytes().to_vec(),
+            create_revision: created,
+            ..KeyValue::default()
+        };
+        let (holder, waiter) = (key("jobs/1", 900), key("jobs/2", 5));
+        let listed = in_line(vec![holder.clone()], vec![waiter.clone()], 0);
+        assert_eq!(listed, [holder.clone(), waiter.clone()], "although the waiter's number is smaller");
+        assert_eq!(in_line(vec![holder.clone()], vec![waiter.clone()], 4), [holder]);
+        assert_eq!(in_line(Vec::new(), vec![waiter], 0), [], "who waits does not lead");
+    }
 }

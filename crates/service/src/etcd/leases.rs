@@ -9,10 +9,11 @@ use super::errors::{lease_not_found, no_leader, stopped};
 use super::keep_alive::KeepAlive;
 use super::{Answers, Etcd, wants_leader};
 use crate::caller::caller_of;
+use crate::forward::ForwardedBy;
 use crate::proto::etcdserverpb::lease_server::Lease;
 use crate::proto::etcdserverpb::{
     LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseLeasesRequest,
-    LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseStatus, LeaseTimeToLiveRequest,
+    LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseTimeToLiveRequest,
     LeaseTimeToLiveResponse,
 };
 use crate::sessions::registry::{LeaseDuration, LeaseId};
@@ -179,8 +180,10 @@ impl Lease for Etcd {
         request: Request<LeaseLeasesRequest>,
     ) -> Result<Response<LeaseLeasesResponse>, Status> {
         self.check_leader(&request)?;
-        let leases = self.sessions.registry().leases_of(&caller_of(&request)?.principal, now());
-        let leases = leases.into_iter().map(|id| LeaseStatus { id: id.number() }).collect();
-        Ok(Response::new(LeaseLeasesResponse { header: self.plain_header(), leases }))
+        let caller = caller_of(&request)?;
+        if request.extensions().get::<ForwardedBy>().is_some() {
+            return Ok(Response::new(self.leases_here(&caller)));
+        }
+        Ok(Response::new(self.leases_anywhere(&caller).await?))
     }
 }

@@ -18,6 +18,7 @@ mod errors;
 mod gateway;
 mod keep_alive;
 mod kv;
+mod lease_list;
 mod leases;
 mod lock;
 mod maintenance;
@@ -49,6 +50,7 @@ use crate::sessions::{Sessions, StreamEnd, until_end};
 use crate::slow_reader::{Answers, while_read};
 pub(crate) use anywhere::{subject_of_range, subject_of_txn};
 pub(crate) use gateway::{http_code, refuse as refused};
+pub(crate) use lease_list::LEASES;
 pub(crate) use names::{BEFORE, leases_of_key};
 
 /// etcd's services. Clones share the same state.
@@ -122,11 +124,7 @@ impl Etcd {
 
     /// Fails if the client requires a leader and this site is not ready.
     fn check_leader<T>(&self, request: &Request<T>) -> Result<(), Status> {
-        if wants_leader(request) && !self.sessions.front().is_ready() {
-            Err(errors::no_leader())
-        } else {
-            Ok(())
-        }
+        if wants_leader(request) && !self.sessions.has_leader() { Err(errors::no_leader()) } else { Ok(()) }
     }
 }
 

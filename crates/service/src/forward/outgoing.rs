@@ -33,6 +33,9 @@ const MAX_CALLS: usize = 4096;
 const MAX_CALLS_TO: usize = 2048;
 const MAX_CALLS_OF: usize = 1024;
 
+/// Longer targets are cut in the audit log.
+pub(super) const MAX_AUDITED: usize = 200;
+
 /// Why a call was not forwarded, or not answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ForwardError {
@@ -304,5 +307,73 @@ impl Sessions {
         let request = messages::grpc_request(path, message);
         let answer = self.dispatch(caller, (&CallSubject::Lease(lease), None), &request, None).await?;
         answer.map(|answer| messages::grpc_answer(&answer)).transpose()
+    }
+
+    /// Lets another member execute a call of gRPC with one message. Returns `None` if it serves no clients.
+    pub(crate) async fn at_site<A: Message + Default>(
+        &self,
+        caller: &Admitted,
+        site: &SiteName,
+        path: &str,
+        message: &impl Message,
+    ) -> Result<Option<A>, Status> {
+        let answer = self.ask_site(caller, site, messages::grpc_request(path, message)).await?;
+        answer.map(|answer| messages::grpc_answer(&answer)).transpose()
+    }
+
+    /// Lets another member execute a GET. Returns `None` if it serves no clients.
+    pub(crate) async fn get_at_site(
+        &self,
+        caller: &Admitted,
+        site: &SiteName,
+        target: &str,
+    ) -> Result<Option<ForwardedAnswer>, Status> {
+        let request = ForwardedRequest {
+            method: "GET".to_owned(),
+            target: target.to_owned(),
+            headers: Vec::new(),
+            body: Vec::new(),
+        };
+        Ok(self.ask_site(caller, site, request).await?)
+    }
+
+    async fn ask_site(
+        &self,
+        caller: &Admitted,
+        site: &SiteName,
+        request: ForwardedRequest,
+    ) -> Result<Option<ForwardedAnswer>, ForwardError> {
+        let reply =
+            self.forward(site, caller, CallAsk::Execute { subject: CallSubject::Site, request }).await;
+        self.meter().forwarded(reply.is_ok());
+        let why = match reply? {
+            CallReply::Done(answer) => return Ok(Some(answer)),
+            CallReply::NotHere => return Ok(None),
+            CallReply::Refused(why) => why,
+            CallReply::Running | CallReply::Found(_) | CallReply::Key(_) => {
+                "its answer is for another call".to_owned()
+            }
+        };
+        Err(ForwardError::Refused { site: site.clone(), why })
+    }
+
+    /// Lets the site that has a lease execute a PUT of Consul's API. Returns `None` if that is this site, or if nobody has it.
+    pub(crate) async fn put_at_lease(
+        &self,
+        caller: &Admitted,
+        lease: i64,
+        target: &str,
+        body: &[u8],
+    ) -> Result<Option<ForwardedAnswer>, Status> {
+        let request = ForwardedRequest {
+            method: "PUT".to_owned(),
+            target: target.to_owned(),
+            headers: Vec::new(),
+            body: body.to_vec(),
+        };
+        let path = target.split_once('?').map_or(target, |(path, _)| path);
+        let audited: String = format!("PUT {path}").chars().take(MAX_AUDITED).collect();
+        let subject = (&CallSubject::Lease(lease), None);
+        Ok(self.dispatch(caller, subject, &request, Some(&audited)).await?)
     }
 }

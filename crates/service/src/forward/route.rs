@@ -15,6 +15,7 @@ use tonic::{Code, Status};
 
 use super::incoming::ForwardedBy;
 use super::messages::{self, BodyError};
+use super::outgoing::MAX_AUDITED;
 use super::subject::{Forwardable, WholeRequest, forwardable, is_audited, subject};
 use crate::own::api_error;
 use crate::server::{is_grpc, refuse};
@@ -26,9 +27,6 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The bytes before a message of gRPC.
 const GRPC_PREFIX: usize = 5;
-
-/// Longer targets are cut in the audit log.
-const MAX_AUDITED: usize = 200;
 
 impl From<BodyError> for Status {
     fn from(_: BodyError) -> Status {

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::time::{Span, Time};
+use meshlock_host::front::Front;
 use meshlock_system::now;
 use tokio::time::{Instant, sleep};
 
@@ -66,7 +67,24 @@ fn at_present(terms: Terms, safe: Span) -> Span {
     less(safe, allowance(terms)).min(usual(terms))
 }
 
+/// Returns the least that a client can be told: a second, or half of what a site usually promises.
+fn least(terms: Terms) -> Span {
+    SECOND.min(usual(terms).part(2).max(Span::TICK))
+}
+
+/// Returns whether a site can promise its clients anything now: not long after it has lost touch with the majority it cannot, some time
+/// before its lease is over.
+pub(super) fn can_promise(front: &Front) -> bool {
+    let terms = front.lease_terms();
+    front.is_ready() && at_present(terms, front.safe_for()) >= least(terms)
+}
+
 impl Sessions {
+    /// Returns whether this site can promise its clients anything now.
+    pub(crate) fn has_leader(&self) -> bool {
+        can_promise(self.front())
+    }
+
     /// Returns for how long a client that is told so now may rely on what it holds without another word. It is the same at all times,
     /// unless renewals of the site's lease are late.
     pub(crate) fn promise(&self) -> Span {
@@ -119,8 +137,7 @@ impl Sessions {
         let deadline = Instant::now() + self.longest_wait();
         loop {
             let promise = self.promise();
-            let least = SECOND.min(usual(self.front().lease_terms()).part(2).max(Span::TICK));
-            if promise >= least {
+            if promise >= least(self.front().lease_terms()) {
                 return Some(promise);
             }
             if Instant::now() >= deadline || self.is_closing() {

@@ -12,22 +12,23 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tonic::Status;
 
+use super::promise::can_promise;
 use super::{AcquireState, Inner, SessionKey, Sessions};
 use crate::metrics::SessionEnd;
 use crate::sessions::registry::LeaseId;
 use crate::slow_reader::Answers;
 
-/// How often it is looked whether this site still has a lease.
+/// How often it is looked whether this site can promise anything.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// For how many looks it must have none until streams are ended: while a view changes, locks are not granted for a moment.
+/// For how many looks it cannot until streams are ended: while a view changes, locks are not granted for a moment.
 const MANY_LOOKS: u32 = 10;
 
 /// What long calls are told of.
 pub(super) struct Stopping {
     /// Incremented when a lease ends that its client did not end.
     losses: watch::Sender<u64>,
-    /// Whether the site may grant locks: what etcd's clients call having a leader.
+    /// Whether the site can promise its clients anything: what etcd's clients call having a leader.
     has_leader: watch::Sender<bool>,
     /// Whether the service ends.
     closing: watch::Sender<bool>,
@@ -74,12 +75,12 @@ impl Sessions {
         self.0.stopping.losses.subscribe()
     }
 
-    /// Waits until this site has no lease.
+    /// Waits until this site can promise nothing.
     async fn until_no_leader(&self) {
         let mut has_leader = self.0.stopping.has_leader.subscribe();
         while has_leader.wait_for(|has| !has).await.is_ok() {
             // It may have got one since it was looked.
-            if !self.0.front.is_ready() || has_leader.changed().await.is_err() {
+            if !self.has_leader() || has_leader.changed().await.is_err() {
                 return;
             }
         }
@@ -124,12 +125,12 @@ impl Inner {
     }
 }
 
-/// Notes when this site loses its lease, and when it has one again.
+/// Notes when this site can promise nothing any more, and when it can again.
 pub(super) async fn keep_looking(sessions: Weak<Inner>) {
     let mut without = 0;
     loop {
         let Some(sessions) = sessions.upgrade() else { return };
-        without = if sessions.front.is_ready() { 0 } else { MANY_LOOKS.min(without + 1) };
+        without = if can_promise(&sessions.front) { 0 } else { MANY_LOOKS.min(without + 1) };
         let has_one = without < MANY_LOOKS;
         sessions.stopping.has_leader.send_if_modified(|has| std::mem::replace(has, has_one) != has_one);
         drop(sessions);

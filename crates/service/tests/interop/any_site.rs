@@ -69,6 +69,37 @@ fn a_lease_s_number_is_unique_in_the_cluster() {
 }
 
 #[test]
+fn a_client_s_leases_are_listed_at_every_site_as_they_end() {
+    if !needs_program("curl") {
+        return;
+    }
+    let mut cluster = Cluster::start();
+    let granted = [(1, 300), (2, 100), (3, 200), (1, 150)]
+        .map(|(site, ttl)| cluster.post(site, "/v3/lease/grant", &json!({ "TTL": ttl }))["ID"].clone());
+    let [longest, shortest, third, second] = granted;
+    for site in 1..=3 {
+        let listed = cluster.post(site, "/v3/lease/leases", &json!({}));
+        let ids = [&shortest, &second, &third, &longest].map(|id| json!({ "ID": id }));
+        assert_eq!(listed["leases"], json!(ids), "site {site}");
+    }
+    // A lease that is gone is known to be gone at every site; of one that is there nothing can be put.
+    cluster.post(3, "/v3/lease/revoke", &json!({ "ID": shortest }));
+    let put = |site: usize, lease: &Value| {
+        cluster.post(site, "/v3/kv/put", &json!({ "key": NAME, "value": ALICE, "lease": lease }))
+    };
+    for site in 1..=3 {
+        assert_eq!(put(site, &shortest)["message"], "etcdserver: requested lease not found", "site {site}");
+        let refused = put(site, &longest)["message"].to_string();
+        assert!(refused.contains("Meshlock keeps locks, not data"), "site {site}: {refused}");
+    }
+    // A list without those of a site that does not answer would look complete.
+    drop(cluster.sites.pop());
+    let partial = cluster.post(1, "/v3/lease/leases", &json!({}));
+    let is_whole = partial["leases"].as_array().is_some_and(|leases| leases.len() == 2);
+    assert!(partial["message"].is_string() || is_whole, "{partial}");
+}
+
+#[test]
 fn an_election_is_won_at_one_site_and_led_from_the_others() {
     if !needs_program("curl") {
         return;

@@ -24,6 +24,8 @@ pub(super) enum Kind {
     Aetcd,
     /// Node's etcd3, whose user takes the first failed renewal for the loss.
     Node,
+    /// `consul lock`, which ends the command under the lock.
+    Consul,
 }
 
 impl Kind {
@@ -33,7 +35,8 @@ impl Kind {
         if self == Kind::Python { "/locks/jobs" } else { "jobs" }
     }
 
-    pub(super) const ALL: [Kind; 5] = [Kind::Go, Kind::Etcdctl, Kind::Python, Kind::Aetcd, Kind::Node];
+    pub(super) const ALL: [Kind; 6] =
+        [Kind::Go, Kind::Etcdctl, Kind::Python, Kind::Aetcd, Kind::Node, Kind::Consul];
 }
 
 /// Where Debian's package golang-etcd-server-dev has the client.
@@ -61,6 +64,7 @@ impl Holder {
             }
             Kind::Aetcd => python("promise-aetcd", &["aetcd==1.0.0"], "session_aetcd.py", address)?,
             Kind::Node => node(address)?,
+            Kind::Consul => consul(address)?,
         };
         let log = tempfile::tempdir().unwrap();
         let process = Process::start(command, log.path().join("log"));
@@ -86,10 +90,12 @@ impl Holder {
 
     /// Waits until the client knows that it has lost the lock, and returns when.
     pub(super) fn lost_at(mut self) -> i64 {
-        if self.kind == Kind::Etcdctl {
+        if matches!(self.kind, Kind::Etcdctl | Kind::Consul) {
             let code = self.process.end().code();
             let at = monotonic();
-            assert!(code != Some(0), "it says that it has lost the lock: {}", self.process.log());
+            // `consul lock` ends the command, and counts that as a success.
+            let is_told = self.kind == Kind::Consul || code != Some(0);
+            assert!(is_told, "it says that it has lost the lock: {}", self.process.log());
             return at;
         }
         let line = self.process.line();
@@ -105,6 +111,38 @@ fn etcdctl(address: &str) -> Option<Command> {
     }
     command.env("ETCDCTL_API", "3").args(["--endpoints", address, "lock", "jobs"]);
     needs_program("etcdctl").then_some(command)
+}
+
+/// The last package of Consul in Debian, version 11, and where it is archived.
+const CONSUL: &str = "debian/pool/main/c/consul/consul_1.8.7+dfsg1-2+b3_amd64.deb";
+const CONSUL_SHA256: &str = "e4e888bba104daba1d9161f49bfc52649a7e4efd45b1a7ead5bc54f2cb9c89d9";
+const MIRRORS: [&str; 2] = ["http://deb.debian.org", "http://archive.debian.org"];
+
+fn consul(address: &str) -> Option<Command> {
+    if !needs_program("curl") {
+        return None;
+    }
+    let dir = installed("promise-consul", |dir| {
+        let package = dir.join("consul.deb");
+        let is_the_one = || {
+            let sum = Command::new("sha256sum").arg(&package).output_in_time();
+            sum.stdout.starts_with(CONSUL_SHA256.as_bytes())
+        };
+        let fetch = |mirror: &&str| {
+            let mut curl = Command::new("curl");
+            curl.args(["-sSf", "--max-time", "120", "-o"]).arg(&package).arg(format!("{mirror}/{CONSUL}"));
+            succeeds(&mut curl) && is_the_one()
+        };
+        MIRRORS.iter().any(fetch) && succeeds(Command::new("dpkg-deb").arg("-x").arg(&package).arg(dir))
+    })?;
+    let mut command = Command::new(dir.join("usr/bin/consul"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CONSUL_")) {
+        command.env_remove(name);
+    }
+    // The command is the holder: it is there for as long as the client believes in the lock.
+    command.env("CONSUL_HTTP_ADDR", format!("http://{address}"));
+    command.args(["lock", "jobs", "echo held by consul; exec sleep 600"]);
+    Some(command)
 }
 
 /// Returns a directory for what is built or installed once.

@@ -7,7 +7,7 @@
 mod holders;
 mod kept;
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread;
 
@@ -46,11 +46,11 @@ fn monotonic() -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Returns addresses for the APIs of sites, which stay the same when a site is restarted.
-fn addresses(sites: usize) -> Vec<String> {
+/// Returns addresses for sites, which stay the same when a site is restarted.
+fn addresses(sites: usize) -> Vec<SocketAddr> {
     let listeners: Vec<TcpListener> =
         (0..sites).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
-    listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect()
+    listeners.iter().map(|listener| listener.local_addr().unwrap()).collect()
 }
 
 /// Waits for the lock at a site, and returns when it was granted.
@@ -87,8 +87,11 @@ fn has_kept(files: &Files, lock: &str, fence: &serde_json::Value, lost: &thread:
 
 /// Lets a client hold a lock at site `a`, and `fault` happen to that.
 fn trial(kind: Kind, sites: usize, fault: Fault) -> Option<Outcome> {
-    let files = Arc::new(Files::new(sites, false, ""));
-    let (names, api) = (&["a", "b", "c"][..sites], addresses(sites));
+    // All at once, so that no two are the same.
+    let mut listen = addresses(2 * sites);
+    let api: Vec<String> = listen.split_off(sites).iter().map(ToString::to_string).collect();
+    let files = Arc::new(Files::at(&listen, false, ""));
+    let names = &["a", "b", "c"][..sites];
     let start = |at: usize| files.start_with(names[at], &["--api", &api[at]]);
     let mut running: Vec<Process> = (0..sites).map(start).collect();
     for (name, site) in names.iter().zip(&running) {

@@ -114,6 +114,76 @@ fn a_semaphore_counts_the_permits_of_all_sites_and_of_other_clients() {
 }
 
 #[test]
+fn the_document_of_a_semaphore_is_read_at_one_site_and_changed_at_another() {
+    if !needs_program("curl") {
+        return;
+    }
+    let cluster = Cluster::start();
+    let read = |site: usize| {
+        let seen = cluster.ask(site, "GET", "/v1/kv/pool/.lock", "");
+        let raw = cluster.ask(site, "GET", "/v1/kv/pool/.lock?raw", "").body;
+        let holders = raw["Holders"].as_object().cloned().unwrap_or_default();
+        (seen.body[0]["ModifyIndex"].as_u64().unwrap_or(0), holders)
+    };
+    let write = |site: usize, index: u64, holders: &serde_json::Map<String, serde_json::Value>| {
+        let next = json!({ "Limit": 2, "Holders": holders }).to_string();
+        cluster.ask(site, "PUT", &format!("/v1/kv/pool/.lock?cas={index}"), &next)
+    };
+    for turn in 0..9 {
+        // All ways to read at one site and write at another, or at the same.
+        let (reads, writes) = (turn % 3 + 1, turn / 3 + 1);
+        let [first, second] = [turn % 3 + 1, (turn + 1) % 3 + 1].map(|site| cluster.session(site));
+        let (index, mut holders) = read(reads);
+        assert_eq!((index, holders.len()), (0, 0), "turn {turn}");
+        holders.insert(first.clone(), json!(true));
+        assert_eq!(write(writes, index, &holders).body, true, "turn {turn}");
+        // Whoever has not seen the change cannot make one.
+        holders.insert(second.clone(), json!(true));
+        for site in 1..=3 {
+            assert_eq!(write(site, index, &holders).body, false, "turn {turn}, site {site}");
+        }
+        let (index, mut holders) = read(reads);
+        holders.insert(second.clone(), json!(true));
+        assert_eq!(write(writes, index, &holders).body, true, "turn {turn}");
+        let (index, mut holders) = read(reads);
+        assert_eq!(holders.len(), 2, "{holders:?}");
+        let full = cluster.session(1);
+        let mut more = holders.clone();
+        more.insert(full, json!(true));
+        assert_eq!(write(writes, index, &more).body, false, "there are two permits");
+        holders.remove(&first);
+        assert_eq!(write(writes, index, &holders).body, true, "turn {turn}");
+        let (index, _) = read(reads);
+        assert_eq!(write(writes, index, &serde_json::Map::new()).body, true, "turn {turn}");
+        assert_eq!(read(writes), (0, serde_json::Map::new()));
+    }
+    // A session that nobody has is told so, and one that stands for another client is not its own.
+    let unknown =
+        serde_json::Map::from_iter([("00000000-0000-4000-8000-00000000abcd".to_owned(), json!(true))]);
+    let refused = write(2, 0, &unknown);
+    assert_ne!(refused.status, 200, "{refused:?}");
+}
+
+#[test]
+fn a_client_that_waits_at_one_site_with_the_index_of_another_is_told_of_every_change() {
+    if !needs_program("curl") {
+        return;
+    }
+    let cluster = Cluster::start();
+    let session = cluster.session(1);
+    for turn in 0..6 {
+        let (asks, waits) = (turn % 3 + 1, (turn + 1) % 3 + 1);
+        let free = cluster.ask(asks, "GET", "/v1/kv/jobs", "");
+        assert!(cluster.acquire(1, "jobs", &session, ""), "turn {turn}");
+        // The change was before the query: a site that took the number for its own would wait for the next one.
+        let path = format!("/v1/kv/jobs?index={}&wait=55s", free.index.unwrap());
+        let held = cluster.ask(waits, "GET", &path, "");
+        assert_eq!(held.entry()["Session"], session, "turn {turn}");
+        assert_eq!(cluster.ask(1, "PUT", &format!("/v1/kv/jobs?release={session}"), "").body, true);
+    }
+}
+
+#[test]
 fn a_session_is_served_at_every_site() {
     if !needs_program("curl") {
         return;
@@ -139,6 +209,13 @@ fn a_session_is_served_at_every_site() {
     let session = cluster.session(1);
     let listed = cluster.ask(2, "GET", "/v1/session/node/site-1", "");
     assert_eq!(listed.body[0]["ID"], json!(session), "{listed:?}");
+    let all = [session, cluster.session(2), cluster.session(3)];
+    for site in 1..=3 {
+        let listed = cluster.ask(site, "GET", "/v1/session/list", "").body;
+        let ids: std::collections::BTreeSet<&str> =
+            listed.as_array().unwrap().iter().map(|each| each["ID"].as_str().unwrap()).collect();
+        assert_eq!(ids, all.iter().map(String::as_str).collect(), "site {site}");
+    }
 }
 
 #[test]
