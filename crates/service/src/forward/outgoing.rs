@@ -350,7 +350,7 @@ impl Sessions {
             CallReply::Done(answer) => return Ok(Some(answer)),
             CallReply::NotHere => return Ok(None),
             CallReply::Refused(why) => why,
-            CallReply::Running | CallReply::Found(_) | CallReply::Key(_) => {
+            CallReply::Running | CallReply::Found(_) | CallReply::Key(_) | CallReply::Mirror(_) => {
                 "its answer is for another call".to_owned()
             }
         };
