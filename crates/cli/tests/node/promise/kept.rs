@@ -29,7 +29,10 @@ struct Trial {
 
 impl Trial {
     fn start() -> Self {
-        let (files, api) = (Arc::new(Files::new(3, false, LEASE)), addresses(3));
+        // All at once, so that no two are the same.
+        let mut listen = addresses(2 * NAMES.len());
+        let api: Vec<String> = listen.split_off(NAMES.len()).iter().map(ToString::to_string).collect();
+        let files = Arc::new(Files::at(&listen, false, LEASE));
         let sites: Vec<Process> =
             NAMES.iter().zip(&api).map(|(name, api)| files.start_with(name, &["--api", api])).collect();
         for (name, site) in NAMES.iter().zip(&sites) {
