@@ -203,6 +203,8 @@ fn places_that_make_no_sense_are_named() {
 /// A directory with one file for all pods of a set.
 struct Pods {
     files: Files,
+    /// Where each of them is, with its number for `{ordinal}`.
+    address: String,
 }
 
 impl Pods {
@@ -212,7 +214,7 @@ impl Pods {
         let address = format!("{first}.{second}.{third}.{{ordinal}}:7399");
         let text = format!("bootstrap_expect = 3\nadvertise = '{address}'\ntls = 'off'\n{SHORT}");
         fs::write(files.path("node.toml"), text).unwrap();
-        Pods { files }
+        Pods { files, address }
     }
 
     fn start(&self, number: usize) -> Process {
@@ -221,6 +223,8 @@ impl Pods {
         let [config, data] = ["node.toml", &format!("data-{pod}")].map(|file| self.files.path(file));
         command.args(["node", "--site", &pod, "--config", &config, "--data", &data]);
         command.args(["--socket", &self.files.path(&format!("{pod}.sock"))]);
+        // By default one that was added later listens at all addresses of its machine, which other tests use as well.
+        command.args(["--listen", &self.address.replace("{ordinal}", &number.to_string())]);
         Process::start(command, self.files.home().join(format!("{pod}.log")))
     }
 
