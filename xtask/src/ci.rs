@@ -43,6 +43,8 @@ fn run_checks(root: &Path) -> anyhow::Result<()> {
     step("packages", || packages::install(packages::CI))?;
     step("tidy", || tidy::tidy(root))?;
     cargo(root, "fmt --all --check", &[])?;
+    // The fuzzers are no part of the workspace, so nothing else looks at what they are locked to.
+    cargo(root, "fetch --locked --manifest-path fuzz/Cargo.toml", &[])?;
     // Lints, types, documentation and code of every target in one go; the tests below run what this has compiled.
     let environment = compiler::environment(root)?;
     let compiled = &environment.each_ref().map(|(name, value)| (*name, value.as_str()));
@@ -66,8 +68,6 @@ fn run_checks(root: &Path) -> anyhow::Result<()> {
         let run = format!("test --workspace --all-features --locked -- {skips}");
         cargo_test(root, &run, compiled, LEFT_TO_SOAK)?;
     }
-    // The fuzzers are no part of the workspace, so nothing above has looked at what they are locked to.
-    cargo(root, "fetch --locked --manifest-path fuzz/Cargo.toml", &[])?;
     if has(root, "deny") {
         cargo(root, "deny check", &[])?;
     } else {
