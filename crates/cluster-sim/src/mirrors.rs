@@ -91,9 +91,10 @@ impl World {
         let host = &self.machines[machine];
         let now = host.clock.at(self.now);
         let node = host.node.as_ref().filter(|_| host.incarnation == mirror.connection.incarnation);
-        let lease_end = node.and_then(|node| node.lease().end());
-        let Some(until) = lease_end.filter(|end| *end > now) else { return Ok(false) };
-        let window = self.settings.terms.resume_window();
+        let Some(node) = node else { return Ok(false) };
+        let Some(until) = node.lease().end().filter(|end| *end > now) else { return Ok(false) };
+        // The terms that were agreed on, and not those of this site's own configuration.
+        let window = node.view().terms.resume_window();
         let cap = contact.map(|contact| (machine, host.clock.at(contact) + window));
         if cap.is_some_and(|(_, cap)| cap <= now) {
             return Ok(false);

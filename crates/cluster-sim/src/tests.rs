@@ -111,6 +111,12 @@ fn a_claim_that_was_taken_away_while_its_client_was_cut_off_counts_until_the_cli
 }
 
 #[test]
+fn a_mirror_promises_no_more_than_the_terms_that_were_agreed_on() {
+    // The first sites are configured with a longer lease than the one of the view.
+    assert_eq!(run(90_025_593, &RunOptions::default()).violation, None);
+}
+
+#[test]
 fn a_site_that_was_silent_for_long_still_finds_a_way_around_a_lasting_cut() {
     // The long silence passed for its usual round trip, so that it waited for the leader's answer and looked for no detour.
     assert_eq!(run(30_001_837, &RunOptions::default()).violation, None);
