@@ -15,6 +15,12 @@ pub(crate) const LEFT_TO_SOAK: &[&str] = &[
     ALL_ERRATA,
     // `promise`: it brings etcd's client for Go, and waits for many leases.
     PROMISE,
+    // `promise`, too: the same client.
+    KEPT_BY_GO,
+    // `proofs`: it asks all questions, also those that take long.
+    ALL_PROOFS,
+    // `browsers`: it plays again in two more browsers what takes long in one.
+    BROWSERS,
 ];
 
 /// The test of the benchmark's client of ZooKeeper.
@@ -23,6 +29,16 @@ pub(crate) const ZOOKEEPER: &str = "zookeeper_excludes_and_its_fences_grow";
 /// The test of clients of etcd whose site dies.
 pub(crate) const PROMISE: &str =
     "clients_of_others_know_that_their_lock_is_lost_before_the_next_holder_has_it";
+
+/// The test of a session of etcd's client for Go that knows all sites, one of which dies.
+pub(crate) const KEPT_BY_GO: &str =
+    "a_session_of_etcd_s_client_for_go_keeps_its_lock_when_its_site_is_killed_or_terminated";
+
+/// The test that proves everything and compares the whole of docs/PROVED.md.
+pub(crate) const ALL_PROOFS: &str = "the_document_says_what_is_proved_and_everything_is_by_both_solvers";
+
+/// The test of the lab's page in three browsers.
+pub(crate) const BROWSERS: &str = "the_page_does_everything_in_every_browser";
 
 /// The test that explores the larger runs of docs/CHECKED.md.
 pub(crate) const MEDIUM_RUNS: &str = "every_run_of_medium_size_is_found_again";
@@ -49,8 +65,8 @@ fn run_checks(root: &Path) -> anyhow::Result<()> {
     let environment = compiler::environment(root)?;
     let compiled = &environment.each_ref().map(|(name, value)| (*name, value.as_str()));
     cargo(root, "build --workspace --all-targets --all-features --locked", compiled)?;
-    // What a program gets that does not ask for all features: nothing above has compiled the library without them.
-    cargo(root, "check -p meshlock --locked", &[])?;
+    // What a program gets that asks for no features: nothing above has compiled the library without them. The default ones, which lie
+    // between, are a step of `soak`.
     cargo(root, "check -p meshlock --no-default-features --locked", &[])?;
     if has(root, "nextest") {
         // Many tests wait for processes and leases: one more at a time than there are cores keeps these busy.
@@ -96,6 +112,9 @@ mod tests {
             (MEDIUM_RUNS, "crates/check/tests/matrix.rs"),
             (ALL_ERRATA, "crates/check/tests/errata.rs"),
             (PROMISE, "crates/cli/tests/node/promise/mod.rs"),
+            (KEPT_BY_GO, "crates/cli/tests/node/promise/kept.rs"),
+            (ALL_PROOFS, "crates/proof/tests/proved/proofs.rs"),
+            (BROWSERS, "crates/lab/tests/browser/main.rs"),
         ];
         assert_eq!(files.map(|(test, _)| test), LEFT_TO_SOAK);
         for (test, file) in files {

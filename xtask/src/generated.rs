@@ -19,6 +19,12 @@ pub(crate) const ALGORITHMS: &str = "docs/algorithms.md";
 /// The document with what `meshlock errata` finds.
 const ERRATA: &str = "docs/ERRATA.md";
 
+/// The document with what was explored.
+const CHECKED: &str = "docs/CHECKED.md";
+
+/// The document with what is proved.
+const PROVED: &str = "docs/PROVED.md";
+
 /// Writes the table of algorithms into its document.
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     let path = root.join(ALGORITHMS);
@@ -55,13 +61,43 @@ pub(crate) fn renewed(root: &Path) -> anyhow::Result<String> {
     let Some((_, after)) = rest.split_once(END) else {
         bail!("{ALGORITHMS} has no line '{END}'");
     };
-    Ok(format!("{before}{BEGIN}\n{}{END}{after}", algorithms()))
+    let read =
+        |path: &str| fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"));
+    let shown = Shown { checked: read(CHECKED)?, proved: read(PROVED)? };
+    Ok(format!("{before}{BEGIN}\n{}{END}{after}", algorithms(&shown)))
 }
 
-fn algorithms() -> String {
+/// The documents that say what is shown of each algorithm.
+struct Shown {
+    checked: String,
+    proved: String,
+}
+
+impl Shown {
+    /// The largest number of sites of a run that was explored to its end, with the default options, and whether the algorithm is
+    /// proved for every number.
+    fn of(&self, name: &str) -> String {
+        let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+        let holds = |cells: &Vec<String>| {
+            cells.get(1).is_some_and(|algorithm| algorithm == name)
+                // The verdict is the last column; a line ends with a bar.
+                && cells.iter().rev().nth(1).is_some_and(|verdict| verdict.starts_with("holds"))
+        };
+        let explored = self.checked.lines().map(cells).filter(holds);
+        let most = explored.filter_map(|cells| cells[2].parse::<usize>().ok()).max();
+        let explored = most.map_or("–".to_owned(), |most| most.to_string());
+        let is_proved = self
+            .proved
+            .lines()
+            .any(|line| line.contains(&format!("[`{name}`](#")) && line.contains("| proved, and tied"));
+        format!("{explored} · {}", if is_proved { "[yes](PROVED.md)" } else { "–" })
+    }
+}
+
+fn algorithms(shown: &Shown) -> String {
     let mut table = String::from(
-        "| name | after | permits | messages alone | under load | sync delay | channels | order |\n\
-         |---|---|---|---|---|---|---|---|\n",
+        "| name | after | permits | messages alone | under load | sync delay | channels | order | explored up to N · proved for every N |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
     for info in ALL {
         let (after, _) = info.title.split_once(':').unwrap_or((info.title, ""));
@@ -71,9 +107,10 @@ fn algorithms() -> String {
         let (heavy, delay) = (info.costs.heavy.text, info.costs.sync_delay);
         writeln!(
             table,
-            "| `{}` | {after} | {permits} | {} | {heavy} | {delay} | {channels} | {order} |",
+            "| `{}` | {after} | {permits} | {} | {heavy} | {delay} | {channels} | {order} | {} |",
             info.name,
-            alone(info)
+            alone(info),
+            shown.of(info.name)
         )
         .expect("a string takes all that is written to it");
     }

@@ -56,8 +56,17 @@ pub(crate) const CI: &[Package] = &[
         needed_for: "reads the manifests of Kubernetes",
     },
     program("systemd-analyze", "systemd", "says how many rights the packaged unit leaves"),
+    program("z3", "z3", "proves algorithms for every number of sites"),
+    program("cvc5", "cvc5", "proves them a second time"),
     program("chromium", "chromium", "tests of the lab's page"),
     program("chromedriver", "chromium-driver", "drives chromium"),
+    program("firefox-esr", "firefox-esr", "tests of the lab's page in a second browser; it needs no driver"),
+    program(
+        "WebKitWebDriver",
+        "webkit2gtk-driver",
+        "tests of the lab's page in a third browser, which comes with it",
+    ),
+    program("Xvfb", "xvfb", "a display in memory for that browser, which has no mode without one"),
 ];
 
 /// Installs what is missing of `packages`.

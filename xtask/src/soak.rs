@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use crate::ci::{ALL_ERRATA, MEDIUM_RUNS, PROMISE, ZOOKEEPER as ZOOKEEPER_TEST};
+use crate::ci::{
+    ALL_ERRATA, ALL_PROOFS, BROWSERS, KEPT_BY_GO, MEDIUM_RUNS, PROMISE, ZOOKEEPER as ZOOKEEPER_TEST,
+};
 use crate::packages::{self, Package, file, program};
 use crate::run::{BUILT_ONCE, cargo, cargo_test};
 use crate::{compiler, others};
@@ -34,6 +36,16 @@ const STEPS: &[Step] = &[
         about: "the runs of docs/CHECKED.md up to 300,000 states, and all errata",
         run: explorations,
     },
+    Step {
+        name: "features",
+        about: "the library and its tests with the default features, as most programs compile it",
+        run: features,
+    },
+    Step {
+        name: "proofs",
+        about: "meshlock prove all --long: every proof, and the code compared with the models in larger runs",
+        run: proofs,
+    },
     Step { name: "seeds", about: "whole simulated clusters: meshlock dst, --seeds", run: seeds },
     Step {
         name: "nonsense",
@@ -59,6 +71,11 @@ const STEPS: &[Step] = &[
         name: "clients",
         about: "the clients of all languages while sites are killed, --storms rounds",
         run: clients,
+    },
+    Step {
+        name: "browsers",
+        about: "every scenario of the lab's page in Chromium, Firefox and WebKitGTK",
+        run: browsers,
     },
     Step {
         name: "upgrade",
@@ -226,6 +243,21 @@ fn explorations(root: &Path, _: &Size) -> anyhow::Result<()> {
     test(root, "--test errata", ALL_ERRATA, &[])
 }
 
+fn browsers(root: &Path, _: &Size) -> anyhow::Result<()> {
+    packages::install(packages::CI)?;
+    test(root, "--test browser", BROWSERS, &[])
+}
+
+fn features(root: &Path, _: &Size) -> anyhow::Result<()> {
+    cargo(root, "check -p meshlock --all-targets --locked", &[])
+}
+
+fn proofs(root: &Path, _: &Size) -> anyhow::Result<()> {
+    packages::install(packages::CI)?;
+    test(root, "--test proved", ALL_PROOFS, &[])?;
+    cargo(root, "run --release --locked -- prove all --long", &[])
+}
+
 fn seeds(root: &Path, size: &Size) -> anyhow::Result<()> {
     cargo(root, &format!("run --release --locked -- dst --seeds 0..{}", size.seeds), &[])
 }
@@ -260,7 +292,8 @@ fn storms(root: &Path, size: &Size) -> anyhow::Result<()> {
 fn promise(root: &Path, size: &Size) -> anyhow::Result<()> {
     packages::install(packages::CI)?;
     packages::install(GO)?;
-    test(root, "--test node", PROMISE, &[("MESHLOCK_PROMISE_RUNS", &size.runs.to_string())])
+    test(root, "--test node", PROMISE, &[("MESHLOCK_PROMISE_RUNS", &size.runs.to_string())])?;
+    test(root, "--test node", KEPT_BY_GO, &[])
 }
 
 fn others(root: &Path, _: &Size) -> anyhow::Result<()> {

@@ -4,7 +4,7 @@ use meshlock_protocol::registry::info::Order;
 use meshlock_protocol::world::{Delivery, Violation};
 use meshlock_protocol::{Phase, SiteId, Slot};
 
-use crate::moves::Move;
+use crate::moves::{Move, Taken};
 use crate::property::{Properties, Property};
 use crate::state::{GlobalState, Layout};
 use crate::table::{StepOutcome, Table};
@@ -13,27 +13,76 @@ use crate::table::{StepOutcome, Table};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unknown;
 
+/// What applying a step shows, beside the state after it.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    /// What is wrong with the step.
+    pub(crate) wrong: Option<Violation>,
+    /// The number of different results that the choices of the step's site can have.
+    pub(crate) branches: u32,
+}
+
 impl Table {
-    /// Makes `next` the state after `step`, and returns what is wrong with that step.
-    pub(crate) fn apply(
+    /// Makes `next` the state after a step, in its normal form if the run is endless, and returns what is wrong with that step.
+    pub(crate) fn apply_relative(
+        &self,
+        layout: Layout,
+        state: &GlobalState,
+        taken: Taken,
+        next: &mut GlobalState,
+    ) -> Result<Applied, Unknown> {
+        let applied = self.apply(layout, state, taken, next)?;
+        if self.is_relative && applied.wrong.is_none() {
+            self.normalise(layout, next)?;
+        }
+        Ok(applied)
+    }
+
+    /// Makes `next` the state after each way in which `step` can end, by the choices of its site, and calls `each` with the way,
+    /// with what is wrong and with `next`, which is in its normal form if the run is endless.
+    pub(crate) fn apply_all(
         &self,
         layout: Layout,
         state: &GlobalState,
         step: Move,
         next: &mut GlobalState,
-    ) -> Result<Option<Violation>, Unknown> {
+        mut each: impl FnMut(Taken, Option<Violation>, &GlobalState),
+    ) -> Result<(), Unknown> {
+        let mut branch = 0;
+        loop {
+            let taken = Taken { step, branch };
+            let Applied { wrong, branches } = self.apply_relative(layout, state, taken, next)?;
+            each(taken, wrong, next);
+            branch += 1;
+            if branch >= branches {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes `next` the state after `step`, and returns what is wrong with that step.
+    pub(crate) fn apply(
+        &self,
+        layout: Layout,
+        state: &GlobalState,
+        Taken { step, branch }: Taken,
+        next: &mut GlobalState,
+    ) -> Result<Applied, Unknown> {
         next.copy(state);
         let is_fresh = self.take_packet(layout, state, step, next)?;
         if let Some(change) = step.change() {
             next.faults = self.change(state.faults, change).ok_or(Unknown)?;
         }
-        let Some((site, input)) = self.input(layout, state, step) else { return Ok(None) };
-        let (local, outcome) = self.step(state.locals[site.index()], input).ok_or(Unknown)?;
-        next.locals[site.index()] = local;
-        let Some(outcome) = outcome else { return Ok(None) };
+        let Some((site, input)) = self.input(layout, state, step) else {
+            return Ok(Applied { wrong: None, branches: 1 });
+        };
+        let taken = self.step(state.locals[site.index()], input, branch).ok_or(Unknown)?;
+        let branches = taken.branches;
+        next.locals[site.index()] = taken.local;
+        let Some(outcome) = taken.outcome else { return Ok(Applied { wrong: None, branches }) };
         let fence = self.perform(layout, site, outcome, next);
         if outcome.entry.is_none() && outcome.wrong.is_none() && outcome.refused.is_none() {
-            return Ok(None);
+            return Ok(Applied { wrong: None, branches });
         }
         let is_fault_free = || is_fresh && self.faults(next.faults).is_fault_free();
         // A fence can fall back because two sites are inside at once; then that, the more serious one, is reported.
@@ -45,7 +94,8 @@ impl Table {
             outcome.entry.and_then(|_| self.out_of_order(site, next)),
             outcome.refused.as_deref().filter(|_| is_fault_free()).cloned(),
         ];
-        Ok(wrong.into_iter().flatten().find(|wrong| is_checked(self.bounds.properties, wrong)))
+        let wrong = wrong.into_iter().flatten().find(|wrong| is_checked(self.bounds.properties, wrong));
+        Ok(Applied { wrong, branches })
     }
 
     /// Does what `step` does to the packets in flight and to what sites know. Returns whether the packet that arrives,
@@ -74,7 +124,7 @@ impl Table {
             }
             // Certain knowledge of a failure comes with a new view, whose fences are above all of the old one.
             Move::Tell { to, about } => {
-                if self.faults(state.faults).down.contains(about) {
+                if self.faults(state.faults).has_missed_failure(to, about) {
                     next.knows = layout.learn(next.knows, to, layout.known_to(state.knows, about));
                 }
             }

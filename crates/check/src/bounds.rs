@@ -1,6 +1,6 @@
 //! Bounds: what to explore. The number of sites and requests, what the network may do, what may fail, what must hold.
 
-use meshlock_protocol::world::Delivery;
+use meshlock_protocol::world::{Delivery, News};
 use meshlock_protocol::{Cluster, Holders, PlanError, SiteId};
 
 use crate::property::Properties;
@@ -10,19 +10,23 @@ use crate::property::Properties;
 pub enum Entries {
     /// This many requests.
     Each(u8),
-    /// Requests without end. The exploration ends only if the algorithm's state is bounded: without clocks and
-    /// counters.
+    /// Requests without end. Numbers that only grow are made relative; the exploration ends only if nothing else grows.
     Endless,
 }
 
 /// What to explore.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one condition of a run, given by its own flag")]
 pub struct Bounds {
     pub cluster: Cluster,
     /// The sites that are inside at the start.
     pub holders: Holders,
     /// The number of requests of each site.
     pub entries: Entries,
+    /// In an endless run: a site does not request while one of its numbers is larger than this, relative to the smallest of its
+    /// family, or while it has more messages than this in flight to one other site. That can hide a schedule, but no schedule that is
+    /// left is less fair for it: nobody is obliged to request.
+    pub window: Option<u8>,
     /// The order in which messages arrive.
     pub delivery: Delivery,
     /// The number of messages that may arrive a second time.
@@ -32,11 +36,15 @@ pub struct Bounds {
     /// The number of sites that may fail, at any moment.
     pub crashes: u8,
     pub recoveries: bool,
+    /// What the news of failures do not wait for.
+    pub news: News,
     /// Whether a site may leave and request again in one step.
     pub returns: bool,
     /// Whether survivors of a failure must be served even where the algorithm leaves failures to its host.
     pub survivors: bool,
     pub properties: Properties,
+    /// Whether a state includes the timestamp of each site's last entry: only where the search has found that it matters.
+    pub keeps_entries: bool,
     /// The number of states at which the exploration stops.
     pub max_states: usize,
     /// The memory limit, in bytes.
@@ -50,14 +58,17 @@ impl Bounds {
             cluster: Cluster::of(sites),
             holders: Holders::none(),
             entries: Entries::Each(entries),
+            window: None,
             delivery: Delivery::Fifo,
             duplicates: 0,
             losses: 0,
             crashes: 0,
             recoveries: false,
+            news: News::default(),
             returns: false,
             survivors: false,
             properties: Properties::all(),
+            keeps_entries: false,
             max_states: usize::MAX,
             max_memory: 8 << 30,
         }
@@ -69,6 +80,11 @@ impl Bounds {
             Entries::Each(entries) => requests < entries,
             Entries::Endless => true,
         }
+    }
+
+    /// Whether processes request without end, so that the numbers of a state are made relative.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.entries == Entries::Endless
     }
 
     /// Whether faults are possible, so that a state must include the fault state.
@@ -121,6 +137,12 @@ impl Bounds {
         Bounds { recoveries: true, ..self }
     }
 
+    /// With news of failures that do not wait for everything.
+    #[must_use]
+    pub fn with_news(self, news: News) -> Self {
+        Bounds { news, ..self }
+    }
+
     /// With sites that may leave and request again in one step.
     #[must_use]
     pub fn with_returns(self) -> Self {
@@ -137,6 +159,12 @@ impl Bounds {
     #[must_use]
     pub fn endless(self) -> Self {
         Bounds { entries: Entries::Endless, ..self }
+    }
+
+    /// In an endless run, with requests only within this window.
+    #[must_use]
+    pub fn within(self, window: u8) -> Self {
+        Bounds { window: Some(window), ..self }
     }
 
     /// With only these properties checked.

@@ -16,6 +16,9 @@ pub fn command(spec: &Spec, bounds: &Bounds) -> String {
         Entries::Each(entries) => add("entries", &entries),
         Entries::Endless => add("entries", &"endless"),
     }
+    if let Some(window) = bounds.window {
+        add("window", &window);
+    }
     let network = bounds.network();
     add("network", &network.name());
     if bounds.cluster.permits > 1 {
@@ -35,9 +38,13 @@ pub fn command(spec: &Spec, bounds: &Bounds) -> String {
     if bounds.properties != Properties::all() {
         bounds.properties.iter().for_each(|property| add("property", &property.name()));
     }
-    for (flag, on) in
-        [("recover", bounds.recoveries), ("return", bounds.returns), ("survivors", bounds.survivors)]
-    {
+    for (flag, on) in [
+        ("recover", bounds.recoveries),
+        ("news-overtake", bounds.news.overtake),
+        ("news-late", bounds.news.late),
+        ("return", bounds.returns),
+        ("survivors", bounds.survivors),
+    ] {
         if on {
             line.push_str(" --");
             line.push_str(flag);

@@ -11,8 +11,10 @@ pub(crate) struct FaultState {
     pub(crate) duplicates: u8,
     pub(crate) losses: u8,
     pub(crate) down: SiteSet,
-    /// For each failed or recovered site, the sites that have not been told yet.
+    /// For each site that has failed, the sites that have not been told of it yet.
     pub(crate) untold: BTreeMap<SiteId, SiteSet>,
+    /// For each site that has recovered, the sites that have not been told of it yet.
+    pub(crate) untold_return: BTreeMap<SiteId, SiteSet>,
 }
 
 /// One change of the fault state.
@@ -33,7 +35,12 @@ impl FaultState {
 
     /// Whether there is a fault now that the invariants across sites need not survive.
     pub(crate) fn is_amid_fault(&self) -> bool {
-        !self.down.is_empty() || self.losses > 0
+        !self.down.is_empty() || !self.untold.is_empty() || self.losses > 0
+    }
+
+    /// Whether the next news about `about` for `to` are those of its failure.
+    pub(crate) fn has_missed_failure(&self, to: SiteId, about: SiteId) -> bool {
+        self.untold.get(&about).is_some_and(|untold| untold.contains(to))
     }
 
     /// The fault state after `change`.
@@ -43,17 +50,20 @@ impl FaultState {
             FaultChange::Failed(site) => {
                 next.crashes += 1;
                 next.down.insert(site);
-                for untold in next.untold.values_mut() {
+                for untold in next.untold.values_mut().chain(next.untold_return.values_mut()) {
                     untold.remove(site);
                 }
+                next.untold_return.remove(&site);
                 next.untold.insert(site, next.others_up(site, sites));
             }
             FaultChange::Recovered(site) => {
                 next.down.remove(site);
-                next.untold.insert(site, next.others_up(site, sites));
+                next.untold_return.insert(site, next.others_up(site, sites));
             }
             FaultChange::Told { to, about } => {
-                if let Some(untold) = next.untold.get_mut(&about) {
+                let of_return = !self.has_missed_failure(to, about);
+                let untold = if of_return { &mut next.untold_return } else { &mut next.untold };
+                if let Some(untold) = untold.get_mut(&about) {
                     untold.remove(to);
                 }
             }
@@ -61,6 +71,7 @@ impl FaultState {
             FaultChange::Lost => next.losses += 1,
         }
         next.untold.retain(|_, untold| !untold.is_empty());
+        next.untold_return.retain(|_, untold| !untold.is_empty());
         next
     }
 

@@ -18,9 +18,12 @@
 
 mod apply;
 pub mod assumptions;
+pub mod bisimulation;
 mod bounds;
 mod bucket;
+mod bypass;
 mod command;
+mod components;
 pub mod errata;
 mod faults;
 mod graph;
@@ -33,6 +36,8 @@ mod network;
 mod outcome;
 mod path;
 mod property;
+mod relative;
+mod rising;
 mod search;
 mod sites;
 mod state;
@@ -41,11 +46,14 @@ mod story;
 mod sweep;
 mod table;
 pub mod theorem;
+pub mod visit;
+pub mod walk;
 
 pub use bounds::{Bounds, Entries};
+pub use bypass::{Bypass, BypassBound};
 pub use command::command;
 pub use network::NetworkModel;
-pub use path::Step;
+pub use path::{Step, StepEvent};
 pub use property::{Properties, Property, Verdict};
 pub use search::Progress;
 pub use story::{Happened, Story, replay, story_spec};
@@ -76,6 +84,10 @@ pub struct Report {
     /// The fewest and the most messages of a complete run, all entries together. Known only if every run ends and all of them
     /// were explored.
     pub messages: Option<(usize, usize)>,
+    /// How often others can enter while a site waits. Known only if the graph was built for it.
+    pub bypass: Option<Bypass>,
+    /// Whether the window of an endless run has left out a request. Known only if the graph was built.
+    pub withheld: Option<bool>,
     /// A shortest path to what was found.
     pub path: Vec<Step>,
     /// The position in the path where the cycle begins that can repeat for ever, if a site starves.
@@ -119,6 +131,11 @@ fn sites_of(spec: &Spec, bounds: &Bounds) -> Result<Box<dyn Sites>, PlanError> {
 fn explore_sites(sites: Box<dyn Sites>, bounds: &Bounds, progress: &mut dyn FnMut(&Progress)) -> Report {
     let mut search = Search::new(bounds, sites);
     let mut found = search.run(progress);
+    if found.verdict == Verdict::Holds && search.table.must_keep_entries() {
+        let bounds = Bounds { keeps_entries: true, ..bounds.clone() };
+        search = Search::new(&bounds, search.into_sites());
+        found = search.run(progress);
+    }
     if let Some(origin) = found.origin {
         (search, found) = search.retrace(origin);
     }

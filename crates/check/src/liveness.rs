@@ -11,8 +11,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use meshlock_protocol::world::Delivery;
 use meshlock_protocol::{Phase, SiteId};
 
+use crate::components::cyclic_components;
 use crate::graph::Graph;
-use crate::moves::Move;
+use crate::moves::{Move, Taken};
 use crate::search::Search;
 use crate::state::GlobalState;
 use crate::table::Input;
@@ -22,8 +23,8 @@ pub(crate) struct Lasso {
     /// The site that waits.
     pub(crate) site: SiteId,
     /// The path to the cycle.
-    pub(crate) path: Vec<Move>,
-    pub(crate) cycle: Vec<Move>,
+    pub(crate) path: Vec<Taken>,
+    pub(crate) cycle: Vec<Taken>,
 }
 
 /// Something that must happen once it is possible and stays possible.
@@ -44,7 +45,7 @@ enum Duty {
 pub(crate) fn starved(search: &Search, graph: &Graph) -> Option<Lasso> {
     SiteId::all(search.table.bounds.cluster.sites).find_map(|site| {
         let waits: Vec<bool> = graph.places.iter().map(|&place| search.waits(place, site)).collect();
-        let components = strong_components(graph, &waits);
+        let components = cyclic_components(graph, &|state| waits[state as usize]);
         let fair = components.into_iter().filter(|component| search.is_fair(graph, component));
         let first = |component: &BTreeSet<u32>| component.first().map(|&state| graph.places[state as usize]);
         let component = fair.min_by_key(first)?;
@@ -70,8 +71,8 @@ impl Search {
             let place = graph.places[number as usize];
             let state = self.state_at(place);
             let mut open = BTreeSet::new();
-            for (step, body) in self.steps_from(place) {
-                let Some(duty) = self.duty(&state, step) else { continue };
+            for (taken, body) in self.steps_from(place) {
+                let Some(duty) = self.duty(&state, taken.step) else { continue };
                 open.insert(duty);
                 let target = graph.number_of(self, &body);
                 if target.is_some_and(|target| component.contains(&target)) {
@@ -108,8 +109,8 @@ impl Search {
     }
 
     /// A shortest cycle through `start` within `component`.
-    fn cycle(&self, graph: &Graph, component: &BTreeSet<u32>, start: u32) -> Vec<Move> {
-        let mut came: BTreeMap<u32, (u32, Move)> = BTreeMap::new();
+    fn cycle(&self, graph: &Graph, component: &BTreeSet<u32>, start: u32) -> Vec<Taken> {
+        let mut came: BTreeMap<u32, (u32, Taken)> = BTreeMap::new();
         let mut queue = VecDeque::from([start]);
         while let Some(state) = queue.pop_front() {
             for (step, body) in self.steps_from(graph.places[state as usize]) {
@@ -129,85 +130,6 @@ impl Search {
                 cycle.reverse();
                 return cycle;
             }
-        }
-    }
-}
-
-/// The strongly connected components of the states in `among` that have a step within themselves: Tarjan's algorithm, without
-/// recursion.
-fn strong_components(graph: &Graph, among: &[bool]) -> Vec<BTreeSet<u32>> {
-    let mut tarjan =
-        Tarjan { index: vec![0; graph.states()], low: vec![0; graph.states()], next: 1, ..Tarjan::default() };
-    let every = 0..u32::try_from(graph.states()).expect("a graph's states have numbers");
-    for root in every.filter(|&state| among[state as usize]) {
-        if tarjan.index[root as usize] == 0 {
-            tarjan.visit(graph, among, root);
-        }
-    }
-    tarjan.components
-}
-
-#[derive(Default)]
-struct Tarjan {
-    /// The order in which states were met, from 1; 0 for those that were not.
-    index: Vec<u32>,
-    /// The earliest state on the stack that a state leads to; `u32::MAX` once its component is known.
-    low: Vec<u32>,
-    next: u32,
-    stack: Vec<u32>,
-    components: Vec<BTreeSet<u32>>,
-}
-
-impl Tarjan {
-    fn visit(&mut self, graph: &Graph, among: &[bool], root: u32) {
-        let inside = |state: u32| {
-            graph.successors(state).filter(|&target| among[target as usize]).collect::<Vec<_>>().into_iter()
-        };
-        self.enter(root);
-        let mut calls = vec![(root, inside(root))];
-        while let Some((state, successors)) = calls.last_mut() {
-            let state = *state;
-            match successors.next() {
-                Some(target) if self.index[target as usize] == 0 => {
-                    self.enter(target);
-                    calls.push((target, inside(target)));
-                }
-                Some(target) => {
-                    if self.low[target as usize] != u32::MAX {
-                        self.low[state as usize] = self.low[state as usize].min(self.index[target as usize]);
-                    }
-                }
-                None => {
-                    calls.pop();
-                    let low = self.low[state as usize];
-                    self.leave(graph, state);
-                    if let Some(&(caller, _)) = calls.last() {
-                        self.low[caller as usize] = self.low[caller as usize].min(low);
-                    }
-                }
-            }
-        }
-    }
-
-    fn enter(&mut self, state: u32) {
-        self.index[state as usize] = self.next;
-        self.low[state as usize] = self.next;
-        self.next += 1;
-        self.stack.push(state);
-    }
-
-    /// Everything that `state` leads to is known. If it leads to no earlier state, its component is complete.
-    fn leave(&mut self, graph: &Graph, state: u32) {
-        if self.low[state as usize] != self.index[state as usize] {
-            return;
-        }
-        let at = self.stack.iter().rposition(|&other| other == state).expect("it is still on the stack");
-        let component: BTreeSet<u32> = self.stack.drain(at..).collect();
-        for &member in &component {
-            self.low[member as usize] = u32::MAX;
-        }
-        if component.len() > 1 || graph.successors(state).any(|target| target == state) {
-            self.components.push(component);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The local part of a global state: one site with what its host knows of it.
 
 use meshlock_protocol::world::Violation;
-use meshlock_protocol::{Phase, SiteId, Timestamp};
+use meshlock_protocol::{Clock, Phase, SiteId, Timestamp};
 
 use crate::Bounds;
 use crate::sites::SiteFacts;
@@ -18,6 +18,8 @@ pub(crate) struct LocalState {
     pub(crate) requests: u8,
     pub(crate) timers: u8,
     pub(crate) up: bool,
+    /// The clock of the timestamp of its last entry, in a run that keeps it.
+    pub(crate) last_entry: Option<Clock>,
 }
 
 /// Properties of a local state that the search needs, computed once when it is numbered.
@@ -32,6 +34,8 @@ pub(crate) struct LocalFacts {
     pub(crate) has_timer: bool,
     pub(crate) is_quiet: bool,
     pub(crate) timestamp: Option<Timestamp>,
+    /// The largest of the site's numbers that only grow, in an endless run.
+    pub(crate) largest: u64,
     /// Violation in this local state, whatever the others are.
     pub(crate) wrong: Option<Box<Violation>>,
 }
@@ -67,6 +71,7 @@ impl LocalState {
             has_timer: self.timers > 0,
             is_quiet: site.is_quiet,
             timestamp: site.timestamp,
+            largest: 0,
             wrong: if self.up { self.examine(site).map(Box::new) } else { None },
         }
     }

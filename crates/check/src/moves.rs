@@ -1,6 +1,6 @@
 //! What can happen in a global state.
 
-use meshlock_protocol::world::Delivery;
+use meshlock_protocol::world::{Delivery, News};
 use meshlock_protocol::{Phase, SiteId};
 
 use crate::faults::FaultChange;
@@ -23,6 +23,14 @@ pub(crate) enum Move {
     },
     Fail(SiteId),
     Recover(SiteId),
+}
+
+/// A step that was taken: what happened, and how its site chose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) step: Move,
+    /// The number of the result of the site's choices; 0 where it has none.
+    pub(crate) branch: u32,
 }
 
 impl Move {
@@ -79,6 +87,28 @@ impl Table {
         continues
     }
 
+    /// Lists what can happen in `state` within the window of the run. Returns what [`Table::moves`] does.
+    pub(crate) fn moves_in_window(&self, layout: Layout, state: &GlobalState, moves: &mut Vec<Move>) -> bool {
+        let continues = self.moves(layout, state, moves);
+        if self.bounds.window.is_some() {
+            moves.retain(|&step| !self.is_withheld(layout, state, step));
+        }
+        continues
+    }
+
+    /// Whether `step` is a request that the window of the run excludes.
+    pub(crate) fn is_withheld(&self, layout: Layout, state: &GlobalState, step: Move) -> bool {
+        let Some(window) = self.bounds.window else { return false };
+        let Move::Process(site, Input::Request | Input::Return) = step else { return false };
+        let mut in_flight = vec![0_u8; self.bounds.cluster.sites];
+        for &code in &state.packets {
+            let label = self.label(layout.split(code).0);
+            in_flight[label.to.index()] += u8::from(label.from == site);
+        }
+        let largest = self.facts(state.locals[site.index()]).largest;
+        largest > u64::from(window) || in_flight.iter().any(|&count| count > window)
+    }
+
     /// Calls `found` with the position of each packet that can arrive next: the oldest of each FIFO channel, or one of each
     /// group of equal packets.
     fn for_each_arrival(&self, layout: Layout, state: &GlobalState, mut found: impl FnMut(usize)) {
@@ -96,19 +126,34 @@ impl Table {
     }
 
     /// Lists who can learn of which failure or recovery. A failure is told only after everything that the failed site had
-    /// sent has arrived.
+    /// sent has arrived, unless such news overtake.
     fn list_news(&self, layout: Layout, state: &GlobalState, moves: &mut Vec<Move>) {
         let faults = self.faults(state.faults);
         for (&about, untold) in &faults.untold {
-            let is_pending = |to: SiteId| {
-                let between = |&code: &u32| {
-                    let label = self.label(layout.split(code).0);
-                    (label.from, label.to) == (about, to)
-                };
-                faults.down.contains(about) && state.packets.iter().any(between)
-            };
-            moves.extend(untold.iter().filter(|&to| !is_pending(to)).map(|to| Move::Tell { to, about }));
+            let waits = !self.bounds.news.overtake && faults.down.contains(about);
+            let is_told = |&to: &SiteId| !(waits && self.is_in_flight(layout, state, about, to));
+            moves.extend(untold.iter().filter(is_told).map(|to| Move::Tell { to, about }));
         }
+        for (&about, untold) in &faults.untold_return {
+            let knows = |&to: &SiteId| !faults.has_missed_failure(to, about);
+            moves.extend(untold.iter().filter(knows).map(|to| Move::Tell { to, about }));
+        }
+    }
+
+    /// Whether a message between these sites is in flight.
+    fn is_in_flight(&self, layout: Layout, state: &GlobalState, from: SiteId, to: SiteId) -> bool {
+        state.packets.iter().any(|&code| {
+            let label = self.label(layout.split(code).0);
+            (label.from, label.to) == (from, to)
+        })
+    }
+
+    /// Whether a failed site may recover: all know of its failure. Where news are late, it is enough that nobody who does not know
+    /// still gets messages of it, unless the news overtake those, too.
+    fn may_recover(&self, layout: Layout, state: &GlobalState, site: SiteId) -> bool {
+        let News { overtake, late } = self.bounds.news;
+        let has_left = |to: SiteId| late && (overtake || !self.is_in_flight(layout, state, site, to));
+        self.faults(state.faults).untold.get(&site).is_none_or(|untold| untold.iter().all(has_left))
     }
 
     /// Lists the faults that the bounds still allow.
@@ -119,8 +164,8 @@ impl Table {
             moves.extend(up.map(Move::Fail));
         }
         if self.bounds.recoveries {
-            let known_to_all = faults.down.iter().filter(|site| !faults.untold.contains_key(site));
-            moves.extend(known_to_all.map(Move::Recover));
+            let able = faults.down.iter().filter(|&site| self.may_recover(layout, state, site));
+            moves.extend(able.map(Move::Recover));
         }
         if faults.duplicates < self.bounds.duplicates {
             self.for_each_arrival(layout, state, |at| moves.push(Move::Duplicate(at)));
@@ -140,7 +185,7 @@ impl Table {
                 self.facts(state.locals[to.index()]).up.then_some((to, Input::Packet(packet)))
             }
             Move::Lose(_) => None,
-            Move::Tell { to, about } if self.faults(state.faults).down.contains(about) => {
+            Move::Tell { to, about } if self.faults(state.faults).has_missed_failure(to, about) => {
                 Some((to, Input::PeerFailed(about)))
             }
             Move::Tell { to, about } => Some((to, Input::PeerRecovered(about))),

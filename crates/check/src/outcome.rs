@@ -3,6 +3,7 @@
 use meshlock_protocol::Cluster;
 use meshlock_protocol::registry::info::Scale;
 
+use crate::bypass::{Bypasses, MAX_STATES};
 use crate::graph::Graph;
 use crate::liveness::{Lasso, starved};
 use crate::property::{Property, Verdict};
@@ -11,27 +12,36 @@ use crate::{Entries, Report};
 
 /// Completes what the search has found.
 pub(crate) fn of(search: &Search, mut found: Found) -> Report {
-    let (mut messages, mut round) = (None, None);
+    let (mut messages, mut bypass, mut withheld, mut round) = (None, None, None, None);
     if found.verdict == Verdict::Holds {
         messages = search.costs_by_level();
-        let may_cycle =
-            search.back_edges > 0 && search.table.bounds.properties.contains(Property::Starvation);
+        let properties = search.table.bounds.properties;
+        let may_cycle = search.back_edges > 0 && properties.contains(Property::Starvation);
+        let needs_costs = messages.is_none() && search.has_costs();
+        let needs_bypass = properties.contains(Property::Bypass) && search.progress.states <= MAX_STATES;
         // A sweep ends only where every run does, and it has discarded the states that the graph is made of.
         let is_whole = search.sweep.is_none();
-        if is_whole && (may_cycle || (messages.is_none() && search.has_costs())) {
-            match search.graph() {
-                Some(graph) => {
-                    if search.has_costs() {
-                        messages = messages.or_else(|| graph.costs(search.first_number(&graph)));
-                    }
-                    if let Some(lasso) = starved(search, &graph).filter(|_| may_cycle) {
-                        round = Some(lasso.path.len());
-                        found = lasso.into();
+        let graph =
+            if is_whole && (may_cycle || needs_costs || needs_bypass) { search.graph() } else { None };
+        match graph {
+            Some(graph) => {
+                withheld = search.withholds(&graph);
+                if needs_costs {
+                    messages = graph.costs(search.first_number(&graph));
+                }
+                if let Some(lasso) = starved(search, &graph).filter(|_| may_cycle) {
+                    round = Some(lasso.path.len());
+                    found = lasso.into();
+                }
+                if let Some(bypasses) = needs_bypass.then(|| Bypasses::of(search, &graph)).flatten() {
+                    bypass = Some(bypasses.bounds());
+                    if found.verdict == Verdict::Holds {
+                        found = bypasses.judge(search, &graph).unwrap_or(found);
                     }
                 }
-                None if may_cycle => found.verdict = Verdict::Unfinished,
-                None => {}
             }
+            None if is_whole && may_cycle => found.verdict = Verdict::Unfinished,
+            None => {}
         }
     }
     if found.verdict == Verdict::Holds
@@ -50,6 +60,8 @@ pub(crate) fn of(search: &Search, mut found: Found) -> Report {
         memory,
         swept,
         messages,
+        bypass,
+        withheld,
         path,
         round,
     }
@@ -108,6 +120,17 @@ impl Search {
     fn graph(&self) -> Option<Graph> {
         let needed = self.progress.memory + Graph::bytes(self);
         (needed <= self.table.bounds.max_memory).then(|| Graph::of(self))
+    }
+
+    /// In an endless run: whether its window has left out a request.
+    fn withholds(&self, graph: &Graph) -> Option<bool> {
+        let mut moves = Vec::new();
+        let mut withholds = |place| {
+            let state = self.state_at(place);
+            self.table.moves(self.layout, &state, &mut moves);
+            moves.iter().any(|&step| self.table.is_withheld(self.layout, &state, step))
+        };
+        self.table.bounds.is_endless().then(|| graph.places.iter().any(|&place| withholds(place)))
     }
 
     fn first_number(&self, graph: &Graph) -> u32 {

@@ -5,14 +5,22 @@ use std::collections::BTreeMap;
 use meshlock_protocol::SiteId;
 use meshlock_protocol::world::Action;
 
-use crate::moves::Move;
+use crate::moves::{Move, Taken};
 use crate::search::Search;
 use crate::state::GlobalState;
 use crate::table::{Input, Table};
 
 /// One step of a run as the explorer sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub event: StepEvent,
+    /// How the site chooses in this step what its paper leaves open: the answers to what it asks, in turn. Mostly it asks nothing.
+    pub answers: Vec<u32>,
+}
+
+/// What happens in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum StepEvent {
     /// An action that the world offers.
     Act(Action),
     Fail(SiteId),
@@ -26,23 +34,27 @@ struct WorldChannels(BTreeMap<(SiteId, SiteId), Vec<u32>>);
 
 impl Search {
     /// Translates a path from the first state.
-    pub(crate) fn translate(&self, path: &[Move]) -> Vec<Step> {
+    pub(crate) fn translate(&self, path: &[Taken]) -> Vec<Step> {
         let mut channels = WorldChannels::default();
         let (mut state, mut next) = (self.table.first_state(self.layout), GlobalState::default());
         path.iter()
-            .map(|&step| {
-                let translated = self.translate_step(&channels, &state, step);
-                self.follow(&mut channels, &state, step);
-                let _ = self.table.apply(self.layout, &state, step, &mut next);
+            .map(|&taken| {
+                let event = self.translate_step(&channels, &state, taken.step);
+                let answers = self.follow(&mut channels, &state, taken);
+                let applied = self.table.apply(self.layout, &state, taken, &mut next);
+                if self.table.is_relative && applied.is_ok_and(|applied| applied.wrong.is_none()) {
+                    let base = self.table.normalise(self.layout, &mut next);
+                    channels.normalise(&self.table, base.expect("the search has taken this step"));
+                }
                 std::mem::swap(&mut state, &mut next);
-                translated
+                Step { event, answers }
             })
             .collect()
     }
 
-    fn translate_step(&self, channels: &WorldChannels, state: &GlobalState, step: Move) -> Step {
+    fn translate_step(&self, channels: &WorldChannels, state: &GlobalState, step: Move) -> StepEvent {
         let place = |at: usize| channels.place(&self.table, self.packet(state, at));
-        Step::Act(match step {
+        StepEvent::Act(match step {
             Move::Process(site, Input::Request) => Action::Request(site),
             Move::Process(site, Input::Release) => Action::Release(site),
             Move::Process(site, Input::Return) => Action::Return(site),
@@ -60,13 +72,14 @@ impl Search {
                 Action::Lose { from, to, nth }
             }
             Move::Tell { to, about } => Action::Tell { to, about },
-            Move::Fail(site) => return Step::Fail(site),
-            Move::Recover(site) => return Step::Recover(site),
+            Move::Fail(site) => return StepEvent::Fail(site),
+            Move::Recover(site) => return StepEvent::Recover(site),
         })
     }
 
-    /// Does to the channels what `step` does.
-    fn follow(&self, channels: &mut WorldChannels, state: &GlobalState, step: Move) {
+    /// Does to the channels what the step does. Returns the answers with which its site takes it.
+    fn follow(&self, channels: &mut WorldChannels, state: &GlobalState, taken: Taken) -> Vec<u32> {
+        let Taken { step, branch } = taken;
         let table = &self.table;
         match step {
             Move::Deliver(at) | Move::Lose(at) => {
@@ -83,12 +96,14 @@ impl Search {
             }
             Move::Process(..) | Move::Tell { .. } | Move::Fail(_) => {}
         }
-        let input = table.input(self.layout, state, step);
-        let taken = input.and_then(|(site, input)| table.step(state.locals[site.index()], input));
-        for &packet in taken.and_then(|(_, outcome)| outcome).iter().flat_map(|outcome| &outcome.sends) {
+        let Some((site, input)) = table.input(self.layout, state, step) else { return Vec::new() };
+        let local = state.locals[site.index()];
+        let outcome = table.step(local, input, branch).and_then(|known| known.outcome);
+        for &packet in outcome.iter().flat_map(|outcome| &outcome.sends) {
             let label = table.label(packet);
             channels.0.entry((label.from, label.to)).or_default().push(packet);
         }
+        table.answers(local, input, branch).to_vec()
     }
 
     /// The number of the packet at this position of the state.
@@ -98,6 +113,13 @@ impl Search {
 }
 
 impl WorldChannels {
+    /// Does to the packets what the normal form with this base does to those of the state.
+    fn normalise(&mut self, table: &Table, base: u32) {
+        for packet in self.0.values_mut().flatten() {
+            *packet = table.normal_forms.packet(*packet, base).expect("what is in flight has a normal form");
+        }
+    }
+
     /// The ends of a packet's channel, and its position there.
     fn place(&self, table: &Table, packet: u32) -> (SiteId, SiteId, usize) {
         let label = table.label(packet);

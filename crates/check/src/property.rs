@@ -1,6 +1,7 @@
 //! Properties by name, each with the sentence that promises it.
 
 use meshlock_protocol::SiteId;
+use meshlock_protocol::registry::info::Since;
 use meshlock_protocol::world::Violation;
 
 /// A property that must hold in every schedule.
@@ -12,7 +13,10 @@ pub enum Property {
     Deadlock,
     /// No schedule goes on for ever without granting the request of a site that waits.
     Starvation,
-    /// Requests are granted in the order of their timestamps, where the paper promises it.
+    /// Others enter no more often while a site waits than the paper promises.
+    Bypass,
+    /// Requests are granted in the order of their timestamps, where the paper promises it, and one site's successive requests have
+    /// rising timestamps.
     Order,
     /// Each grant knows of the one before it, so its fence is larger.
     Fences,
@@ -30,10 +34,11 @@ pub enum Property {
 
 impl Property {
     /// All properties, in the order in which tables list them.
-    pub const ALL: [Property; 10] = [
+    pub const ALL: [Property; 11] = [
         Property::Exclusion,
         Property::Deadlock,
         Property::Starvation,
+        Property::Bypass,
         Property::Order,
         Property::Fences,
         Property::Tokens,
@@ -49,6 +54,7 @@ impl Property {
             Property::Exclusion => "exclusion",
             Property::Deadlock => "deadlock",
             Property::Starvation => "starvation",
+            Property::Bypass => "bypass",
             Property::Order => "order",
             Property::Fences => "fences",
             Property::Tokens => "tokens",
@@ -73,7 +79,7 @@ impl Property {
             | Violation::EnteredTwice { .. }
             | Violation::WrongPhase { .. } => Property::Exclusion,
             Violation::FenceFellBack { .. } => Property::Fences,
-            Violation::OutOfOrder { .. } => Property::Order,
+            Violation::OutOfOrder { .. } | Violation::NotRising { .. } => Property::Order,
             Violation::Refused { .. } => Property::Refusals,
             Violation::TokensNotConserved { .. } => Property::Tokens,
             Violation::Invariant { .. } | Violation::Together { .. } => Property::Invariants,
@@ -91,6 +97,9 @@ impl Property {
             }
             Property::Starvation => {
                 "chapter 9, section 9.2.2: a site must not wait indefinitely while other sites repeatedly execute the critical section"
+            }
+            Property::Bypass => {
+                "the order or the number of others before a request that the algorithm's source states, as `meshlock algorithms` prints it"
             }
             Property::Order => {
                 "chapter 9, section 9.2.2: requests are executed in the order of their arrival by a logical clock, where the paper claims it"
@@ -162,6 +171,8 @@ pub enum Verdict {
     /// The end of the path is a cycle that can repeat for ever, fair to every message and every process, and these sites wait all
     /// the time.
     Starvation(Vec<SiteId>),
+    /// After the path this many others have entered while this site waits, more than are claimed.
+    Bypassed { site: SiteId, entries: u32, allowed: f64, since: Since },
     /// All requests were served, but a site still owes something after the path.
     NotQuiet,
     /// Some complete run costs fewer or more messages, all entries together, than the paper allows.
@@ -183,6 +194,7 @@ impl Verdict {
             Verdict::Violated(violation) => Some(Property::of(violation)),
             Verdict::Deadlock(_) => Some(Property::Deadlock),
             Verdict::Starvation(_) => Some(Property::Starvation),
+            Verdict::Bypassed { .. } => Some(Property::Bypass),
             Verdict::NotQuiet => Some(Property::Quiet),
             Verdict::Costs { .. } => Some(Property::Messages),
         }
@@ -201,6 +213,16 @@ impl std::fmt::Display for Verdict {
             }
             Verdict::Starvation(waiting) => {
                 write!(f, "the schedule can go round for ever while {} {}", list(waiting), wait(waiting))
+            }
+            Verdict::Bypassed { site, entries, allowed, since } => {
+                let since = match since {
+                    Since::Call => "since it requested",
+                    Since::Heard => "since all that it sent has arrived",
+                };
+                write!(
+                    f,
+                    "others have entered {entries} times while {site} waits, {since}; at most {allowed} is claimed"
+                )
             }
             Verdict::NotQuiet => f.write_str("all were served, but a site still owes something"),
             Verdict::Costs { found: (least, most), allowed: (low, high) } => {

@@ -11,9 +11,9 @@ use meshlock_protocol::{Phase, SiteId};
 use rayon::prelude::*;
 
 use crate::Bounds;
-use crate::apply::Unknown;
+use crate::apply::{Applied, Unknown};
 use crate::bucket::{Staged, empty};
-use crate::moves::Move;
+use crate::moves::{Move, Taken};
 use crate::property::{Property, Verdict};
 use crate::sites::Sites;
 use crate::state::{GlobalState, Layout};
@@ -47,7 +47,7 @@ struct Finding {
     /// The parent that is recorded in the successors of `at`.
     way: StatePlace,
     /// The step from `at` that is wrong; without one the state itself is.
-    step: Option<Move>,
+    step: Option<Taken>,
     verdict: Verdict,
 }
 
@@ -92,13 +92,13 @@ pub(crate) struct Search {
 /// How a search ended.
 pub(crate) struct Found {
     pub(crate) verdict: Verdict,
-    pub(crate) path: Vec<Move>,
+    pub(crate) path: Vec<Taken>,
     /// A state that the path goes through, if nothing else is known of the path.
     pub(crate) origin: Option<SweepOrigin>,
 }
 
 impl Found {
-    pub(crate) fn new(verdict: Verdict, path: Vec<Move>) -> Self {
+    pub(crate) fn new(verdict: Verdict, path: Vec<Taken>) -> Self {
         Found { verdict, path, origin: None }
     }
 }
@@ -252,7 +252,7 @@ impl Search {
     }
 
     /// The path by which `place` was first reached, found by trying which step leads from each state to the next.
-    pub(crate) fn path_to(&self, place: StatePlace) -> Vec<Move> {
+    pub(crate) fn path_to(&self, place: StatePlace) -> Vec<Taken> {
         let mut path = Vec::new();
         let mut child = place;
         loop {
@@ -266,7 +266,7 @@ impl Search {
         }
     }
 
-    fn step_between(&self, parent: StatePlace, after: &[u8]) -> Move {
+    fn step_between(&self, parent: StatePlace, after: &[u8]) -> Taken {
         let steps = self.steps_from(parent);
         let step = steps.into_iter().find(|(_, body)| body == after);
         step.expect("a state follows the one it was reached from").0
@@ -298,9 +298,12 @@ impl Worker {
     /// Runs the sites' code for everything that can happen in this state.
     fn learn(&mut self, table: &mut Table, layout: Layout, body: &[u8]) {
         layout.decode(body, &mut self.state);
-        table.moves(layout, &self.state, &mut self.moves);
+        table.moves_in_window(layout, &self.state, &mut self.moves);
         for &step in &self.moves {
             table.learn(layout, &self.state, step);
+            if table.is_relative {
+                table.learn_normal_forms(layout, &self.state, step);
+            }
         }
     }
 
@@ -315,30 +318,41 @@ impl Worker {
         body: &[u8],
     ) -> Result<(), Unknown> {
         layout.decode(body, &mut self.state);
-        let continues = table.moves(layout, &self.state, &mut self.moves);
+        let continues = table.moves_in_window(layout, &self.state, &mut self.moves);
         if !table.knows(layout, &self.state, &self.moves) {
             return Err(Unknown);
         }
         let findings = self.findings.len();
         self.staged.clear();
-        let mut outside = 0;
-        for index in 0..self.moves.len() {
-            let step = self.moves[index];
-            match table.apply(layout, &self.state, step, &mut self.next) {
-                Ok(None) if table.is_within(&self.next.locals) => self.stage(layout, way),
-                Ok(None) => outside += 1,
-                Ok(Some(wrong)) => {
+        let (mut edges, mut index, mut branch) = (0, 0, 0);
+        while index < self.moves.len() {
+            let taken = Taken { step: self.moves[index], branch };
+            let branches = match table.apply_relative(layout, &self.state, taken, &mut self.next) {
+                Ok(Applied { wrong: None, branches }) => {
+                    if table.is_within(&self.next.locals) {
+                        edges += 1;
+                        self.stage(layout, way);
+                    }
+                    branches
+                }
+                Ok(Applied { wrong: Some(wrong), branches }) => {
+                    edges += 1;
                     let verdict = Verdict::Violated(wrong);
-                    self.findings.push(Finding { at, way, step: Some(step), verdict });
+                    self.findings.push(Finding { at, way, step: Some(taken), verdict });
+                    branches
                 }
                 Err(Unknown) => {
                     self.findings.truncate(findings);
                     self.take_back();
                     return Err(Unknown);
                 }
+            };
+            branch += 1;
+            if branch >= branches {
+                (index, branch) = (index + 1, 0);
             }
         }
-        self.edges += self.moves.len() - outside;
+        self.edges += edges;
         let wrong = table.examine(layout, &self.state).map(Verdict::Violated);
         let wrong = wrong.or_else(|| if continues { None } else { judge_end(table, &self.state) });
         self.findings.extend(wrong.map(|verdict| Finding { at, way, step: None, verdict }));
@@ -369,7 +383,7 @@ fn first_of(found: Option<Finding>, more: impl Iterator<Item = Finding>) -> Opti
 }
 
 /// Judges a state in which nothing happens by itself.
-fn judge_end(table: &Table, state: &GlobalState) -> Option<Verdict> {
+pub(crate) fn judge_end(table: &Table, state: &GlobalState) -> Option<Verdict> {
     let down = &table.faults(state.faults).down;
     let waits = |site: SiteId| table.facts(state.locals[site.index()]).phase == Phase::Waiting;
     let sites = || SiteId::all(state.locals.len());

@@ -4,15 +4,16 @@
 //! The states of single sites and the messages between them are numbered here as they appear. Everything else (tables,
 //! search, graph, liveness) sees the numbers only.
 
-use meshlock_protocol::registry::info::Span;
+use meshlock_protocol::registry::info::{BypassClaim, Span};
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
-    Algorithm, Effect, Info, Message, Outbox, Phase, PlanError, SiteId, SiteSet, Timestamp,
+    Algorithm, Chooser, Effect, Info, Message, Numbers, Outbox, Phase, PlanError, SiteId, SiteSet, Timestamp,
 };
 use smallvec::SmallVec;
 
 use crate::Bounds;
 use crate::interner::Interner;
+use crate::relative::{PerFamily, lower, subtract};
 use crate::state::{GlobalState, Layout};
 use crate::table::Labels;
 
@@ -58,13 +59,33 @@ pub(crate) trait Sites: Send + Sync {
     /// The state of each site at the start, in the order of the sites.
     fn first(&self) -> &[u32];
 
-    /// The state after `call`. What the call does is added to `effects`, with messages by number.
-    fn step(&mut self, site: u32, call: NumberedCall, effects: &mut Vec<Effect<u32>>) -> u32;
+    /// The state after `call`, with these answers to what it asks, and then the first alternatives. What the call does is added to
+    /// `effects`, with messages by number.
+    fn step(&mut self, site: u32, call: NumberedCall, answers: &[u32], effects: &mut Vec<Effect<u32>>)
+    -> u32;
 
     fn facts(&self, site: u32) -> SiteFacts;
 
     /// Number of tokens in a message.
     fn tokens(&self, message: u32) -> usize;
+
+    /// Whether the algorithm names numbers that only grow.
+    fn name_numbers(&self) -> bool;
+
+    /// The smallest number of each family that a site has.
+    fn site_numbers(&self, site: u32) -> PerFamily;
+
+    /// The largest number of a site that only grows.
+    fn largest_number(&self, site: u32) -> u64;
+
+    /// The site with its numbers made smaller.
+    fn site_less(&mut self, site: u32, base: &PerFamily) -> u32;
+
+    /// The smallest number of each family that a message between these sites has.
+    fn message_numbers(&self, message: u32, between: (SiteId, SiteId)) -> PerFamily;
+
+    /// The message with its numbers made smaller.
+    fn message_less(&mut self, message: u32, between: (SiteId, SiteId), base: &PerFamily) -> u32;
 
     /// Prints a message as the algorithm does.
     fn print(&self, message: u32) -> String;
@@ -76,6 +97,8 @@ pub(crate) trait Sites: Send + Sync {
 
     fn cost_span(&self, site: u32) -> Option<Span>;
 
+    fn bypass_claim(&self, site: u32) -> Option<BypassClaim>;
+
     /// Checks the invariants that span sites.
     fn check_together(
         &self,
@@ -85,6 +108,9 @@ pub(crate) trait Sites: Send + Sync {
     ) -> Result<(), &'static str>;
 
     fn sizes(&self) -> Sizes;
+
+    /// The sites with their type, for a visit.
+    fn as_any(&self) -> &dyn std::any::Any;
 }
 
 /// The sites of the algorithm `A`.
@@ -109,7 +135,21 @@ impl<A: Algorithm> Typed<A> {
     }
 }
 
+impl<A: Algorithm> Typed<A> {
+    pub(crate) fn site(&self, number: u32) -> &A {
+        self.sites.get(number)
+    }
+
+    pub(crate) fn message(&self, number: u32) -> &A::Message {
+        self.messages.get(number)
+    }
+}
+
 impl<A: Algorithm> Sites for Typed<A> {
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+
     fn info(&self) -> &'static Info {
         self.info
     }
@@ -118,9 +158,16 @@ impl<A: Algorithm> Sites for Typed<A> {
         &self.first
     }
 
-    fn step(&mut self, site: u32, call: NumberedCall, effects: &mut Vec<Effect<u32>>) -> u32 {
+    fn step(
+        &mut self,
+        site: u32,
+        call: NumberedCall,
+        answers: &[u32],
+        effects: &mut Vec<Effect<u32>>,
+    ) -> u32 {
         let mut site = self.sites.get(site).clone();
         let out = &mut self.outbox;
+        out.set_chooser(Chooser::First.after(answers));
         match call {
             NumberedCall::Request => site.request(out),
             NumberedCall::Release => site.release(out),
@@ -156,6 +203,47 @@ impl<A: Algorithm> Sites for Typed<A> {
         self.messages.get(message).tokens()
     }
 
+    fn name_numbers(&self) -> bool {
+        let mut named = false;
+        let mut each = |_, _, _: &mut u64| named = true;
+        let sites = self.first.iter().map(|&site| self.sites.get(site).clone());
+        sites.for_each(|mut site| site.numbers(&mut Numbers::new(&mut each)));
+        named
+    }
+
+    fn site_numbers(&self, site: u32) -> PerFamily {
+        let mut lows = PerFamily::new();
+        let mut each = |family, usage, number: &mut u64| lower(&mut lows, family, usage, *number);
+        self.sites.get(site).clone().numbers(&mut Numbers::new(&mut each));
+        lows
+    }
+
+    fn largest_number(&self, site: u32) -> u64 {
+        let mut largest = 0;
+        let mut each = |_, _, number: &mut u64| largest = largest.max(*number);
+        self.sites.get(site).clone().numbers(&mut Numbers::new(&mut each));
+        largest
+    }
+
+    fn site_less(&mut self, site: u32, base: &PerFamily) -> u32 {
+        let mut site = self.sites.get(site).clone();
+        site.numbers(&mut Numbers::new(&mut |family, _, number| subtract(base, family, number)));
+        self.sites.insert(site).0
+    }
+
+    fn message_numbers(&self, message: u32, (from, to): (SiteId, SiteId)) -> PerFamily {
+        let mut lows = PerFamily::new();
+        let mut each = |family, usage, number: &mut u64| lower(&mut lows, family, usage, *number);
+        self.messages.get(message).clone().numbers(from, to, &mut Numbers::new(&mut each));
+        lows
+    }
+
+    fn message_less(&mut self, message: u32, (from, to): (SiteId, SiteId), base: &PerFamily) -> u32 {
+        let mut message = self.messages.get(message).clone();
+        message.numbers(from, to, &mut Numbers::new(&mut |family, _, number| subtract(base, family, number)));
+        self.messages.insert(message).0
+    }
+
     fn print(&self, message: u32) -> String {
         format!("{:?}", self.messages.get(message))
     }
@@ -170,6 +258,10 @@ impl<A: Algorithm> Sites for Typed<A> {
 
     fn cost_span(&self, site: u32) -> Option<Span> {
         self.sites.get(site).cost_span()
+    }
+
+    fn bypass_claim(&self, site: u32) -> Option<BypassClaim> {
+        self.sites.get(site).bypass_claim()
     }
 
     fn check_together(

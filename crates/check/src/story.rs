@@ -5,7 +5,7 @@ use meshlock_protocol::registry::{AnyMessage, AnySite, Visitor};
 use meshlock_protocol::world::{Action, Violation, World};
 use meshlock_protocol::{Algorithm, Effect, SiteId, Spec};
 
-use crate::path::Step;
+use crate::path::{Step, StepEvent};
 use crate::{Bounds, errata};
 
 /// A path replayed in the world.
@@ -35,8 +35,8 @@ pub fn story_spec(spec: &Spec, bounds: &Bounds, path: &[Step]) -> Story {
 fn story<A: Algorithm>(bounds: &Bounds, values: &Values, path: &[Step]) -> Story {
     let mut lines = Vec::with_capacity(path.len());
     let mut world = start::<A>(bounds, values);
-    for &step in path {
-        let mut line = describe_step(&world, step);
+    for step in path {
+        let mut line = describe_step(&world, step.event);
         let effects = take(&mut world, step);
         if !effects.is_empty() {
             let effects: Vec<String> = effects.iter().map(describe_effect).collect();
@@ -51,7 +51,7 @@ fn story<A: Algorithm>(bounds: &Bounds, values: &Values, path: &[Step]) -> Story
 #[derive(Debug)]
 pub struct Happened<'a> {
     pub before: &'a World<AnySite>,
-    pub step: Step,
+    pub step: &'a Step,
     pub effects: &'a [Effect<AnyMessage>],
     pub after: &'a World<AnySite>,
 }
@@ -59,7 +59,7 @@ pub struct Happened<'a> {
 /// Replays `path`, which was found within `bounds` for a registered algorithm, and calls `each` after every step.
 pub fn replay(spec: &Spec, bounds: &Bounds, path: &[Step], each: &mut dyn FnMut(Happened<'_>)) {
     let mut world = start::<AnySite>(bounds, &spec.values);
-    for &step in path {
+    for step in path {
         let before = world.clone();
         let effects = take(&mut world, step);
         each(Happened { before: &before, step, effects: &effects, after: &world });
@@ -68,44 +68,47 @@ pub fn replay(spec: &Spec, bounds: &Bounds, path: &[Step], each: &mut dyn FnMut(
 
 fn start<A: Algorithm>(bounds: &Bounds, values: &Values) -> World<A> {
     let world = World::<A>::new(bounds.cluster, values, &bounds.holders);
-    world.expect("the path was found with these bounds").tolerant()
+    world.expect("the path was found with these bounds").tolerant().with_news(bounds.news)
 }
 
-fn take<A: Algorithm>(world: &mut World<A>, step: Step) -> Vec<Effect<A::Message>> {
-    match step {
-        Step::Act(action) => world.apply(action),
-        Step::Fail(site) => {
+fn take<A: Algorithm>(world: &mut World<A>, step: &Step) -> Vec<Effect<A::Message>> {
+    world.answer(&step.answers);
+    let effects = match step.event {
+        StepEvent::Act(action) => world.apply(action),
+        StepEvent::Fail(site) => {
             world.fail(site);
             Vec::new()
         }
-        Step::Recover(site) => world.recover(site),
-    }
+        StepEvent::Recover(site) => world.recover(site),
+    };
+    assert!(world.end_answers(), "the site asks in the replay what it asked in the exploration");
+    effects
 }
 
-fn describe_step<A: Algorithm>(world: &World<A>, step: Step) -> String {
+fn describe_step<A: Algorithm>(world: &World<A>, step: StepEvent) -> String {
     let message = |from: SiteId, to: SiteId, nth: usize| {
         let packet = world.packets(from, to).nth(nth).expect("a message of this path");
         format!("{from} → {to} {:?}", packet.message)
     };
     match step {
-        Step::Act(Action::Deliver { from, to, nth }) if nth > 0 => {
+        StepEvent::Act(Action::Deliver { from, to, nth }) if nth > 0 => {
             format!("{}  (overtakes {nth})", message(from, to, nth))
         }
-        Step::Act(Action::Deliver { from, to, nth }) => message(from, to, nth),
-        Step::Act(Action::Duplicate { from, to, nth }) => {
+        StepEvent::Act(Action::Deliver { from, to, nth }) => message(from, to, nth),
+        StepEvent::Act(Action::Duplicate { from, to, nth }) => {
             format!("{}  (and will come again)", message(from, to, nth))
         }
-        Step::Act(Action::Lose { from, to, nth }) => format!("{}  is lost", message(from, to, nth)),
-        Step::Act(Action::Request(site)) => format!("{site} requests"),
-        Step::Act(Action::Release(site)) => format!("{site} leaves"),
-        Step::Act(Action::Return(site)) => format!("{site} leaves and requests again"),
-        Step::Act(Action::Wake(site)) => format!("a timer of {site} runs out"),
-        Step::Act(Action::Tell { to, about }) if world.is_up(about) => {
+        StepEvent::Act(Action::Lose { from, to, nth }) => format!("{}  is lost", message(from, to, nth)),
+        StepEvent::Act(Action::Request(site)) => format!("{site} requests"),
+        StepEvent::Act(Action::Release(site)) => format!("{site} leaves"),
+        StepEvent::Act(Action::Return(site)) => format!("{site} leaves and requests again"),
+        StepEvent::Act(Action::Wake(site)) => format!("a timer of {site} runs out"),
+        StepEvent::Act(Action::Tell { to, about }) if !world.has_missed_failure(to, about) => {
             format!("{to} learns that {about} runs again")
         }
-        Step::Act(Action::Tell { to, about }) => format!("{to} learns that {about} has failed"),
-        Step::Fail(site) => format!("{site} fails"),
-        Step::Recover(site) => format!("{site} runs again"),
+        StepEvent::Act(Action::Tell { to, about }) => format!("{to} learns that {about} has failed"),
+        StepEvent::Fail(site) => format!("{site} fails"),
+        StepEvent::Recover(site) => format!("{site} runs again"),
     }
 }
 
@@ -115,6 +118,7 @@ fn describe_effect<M: std::fmt::Debug>(effect: &Effect<M>) -> String {
         Effect::Enter { slot } if slot.0 == 0 => "ENTERS".to_owned(),
         Effect::Enter { slot } => format!("ENTERS on permit {}", slot.0),
         Effect::Timer { delays } => format!("sets a timer of {delays} T"),
+        Effect::Chose { taken, of } => format!("chooses {} of {of}", taken + 1),
         Effect::Misbehaved { peer, why } => format!("refuses {peer}: {why}"),
     }
 }

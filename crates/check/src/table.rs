@@ -10,12 +10,14 @@ use meshlock_protocol::world::Violation;
 use meshlock_protocol::{Effect, Info, LookupMap, Phase, SiteId, Slot};
 use smallvec::SmallVec;
 
+use crate::Bounds;
 use crate::faults::{FaultChange, FaultState};
 use crate::interner::Interner;
 use crate::local::{LocalFacts, LocalState};
+use crate::relative::{NormalForms, PerFamily};
+use crate::rising::LocalStep;
 use crate::sites::{NumberedCall, Sites};
 use crate::state::{GlobalState, Layout};
-use crate::{Bounds, Entries};
 
 /// What can happen to one local state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,11 +72,34 @@ impl Labels {
     }
 }
 
-/// Result of one input to one local state: the number of the local state afterwards, and of the outcome.
-#[derive(Clone, Copy, Debug)]
+/// Result of one input to one local state: the number of the local state afterwards, and of the outcome. Where the site may choose and
+/// that makes a difference, `outcome` is [`BRANCHES`] and `local` the number of its branches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Transition {
     local: u32,
     outcome: u32,
+}
+
+/// The outcome of a transition that has branches.
+const BRANCHES: u32 = u32::MAX;
+
+/// One result of a call in which the site may choose.
+#[derive(Clone, Debug)]
+struct BranchResult {
+    transition: Transition,
+    /// The first answers that lead to it.
+    answers: Box<[u32]>,
+}
+
+/// What a step does to its site.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SiteStep<'a> {
+    /// The number of the local state afterwards.
+    pub(crate) local: u32,
+    /// The rest, unless it is nothing.
+    pub(crate) outcome: Option<&'a StepOutcome>,
+    /// The number of different results that the site's choices can have.
+    pub(crate) branches: u32,
 }
 
 /// Effects of a step other than the change of the local state. Many steps have the same outcome, most have the empty
@@ -104,10 +129,18 @@ pub(crate) struct Table {
     steps: LookupMap<u64, Transition>,
     /// The keys of `steps`, in the order in which they were learnt.
     learnt: Vec<u64>,
+    /// The results of the calls in which choices make a difference.
+    branches: Vec<Box<[BranchResult]>>,
     outcomes: Interner<StepOutcome>,
     changes: LookupMap<(u32, FaultChange), u32>,
+    /// Whether states are kept in their normal form: in an endless run of an algorithm that names its numbers.
+    pub(crate) is_relative: bool,
+    /// Normal forms of what is numbered here.
+    pub(crate) normal_forms: NormalForms,
     /// The effects of one step, empty between steps.
     effects: Vec<Effect<u32>>,
+    /// The local states at the start.
+    first: Vec<u32>,
     /// By local state: whether the exploration ends there.
     outside: Vec<bool>,
     has_outside: bool,
@@ -126,18 +159,38 @@ impl Table {
             faults: Interner::default(),
             steps: LookupMap::default(),
             learnt: Vec::new(),
+            branches: Vec::new(),
             outcomes: Interner::default(),
             changes: LookupMap::default(),
+            is_relative: false,
+            normal_forms: NormalForms::default(),
             effects: Vec::new(),
+            first: (0..number(bounds.cluster.sites)).collect(),
             outside: Vec::new(),
             has_outside: false,
         };
+        table.is_relative = bounds.is_endless() && table.sites.name_numbers();
         table.faults.insert(FaultState::default());
         table.outcomes.insert(StepOutcome::default());
         for me in SiteId::all(bounds.cluster.sites) {
             let phase = if bounds.holders.contains(me) { Phase::Executing } else { Phase::Idle };
             let site = table.sites.first()[me.index()];
-            table.number_local(LocalState { me, site, phase, requests: 0, timers: 0, up: true });
+            table.number_local(LocalState {
+                me,
+                site,
+                phase,
+                requests: 0,
+                timers: 0,
+                up: true,
+                last_entry: None,
+            });
+        }
+        if table.is_relative {
+            let layout = Layout::of(table.info, bounds);
+            let mut first = table.first_state(layout);
+            table.learn_normal_form(layout, &first);
+            table.normalise(layout, &mut first).expect("it was learnt");
+            table.first = first.locals;
         }
         table
     }
@@ -153,8 +206,7 @@ impl Table {
 
     /// The state before anything has happened.
     pub(crate) fn first_state(&self, layout: Layout) -> GlobalState {
-        let locals = 0..number(self.bounds.cluster.sites);
-        GlobalState { locals: locals.collect(), knows: layout.knows_all(), ..GlobalState::default() }
+        GlobalState { locals: self.first.clone(), knows: layout.knows_all(), ..GlobalState::default() }
     }
 
     pub(crate) fn facts(&self, local: u32) -> &LocalFacts {
@@ -178,11 +230,27 @@ impl Table {
         self.faults.get(faults)
     }
 
-    /// The local state after `input` and the outcome of the step, if that is known.
-    pub(crate) fn step(&self, local: u32, input: Input) -> Option<(u32, Option<&StepOutcome>)> {
-        let Transition { local, outcome } = *self.steps.get(&self.key(local, input))?;
-        let outcome = (outcome > 0).then(|| self.outcomes.get(outcome));
-        Some((local, outcome))
+    /// What `input` does to `local` if the site's choices lead to this branch, if that is known.
+    pub(crate) fn step(&self, local: u32, input: Input, branch: u32) -> Option<SiteStep<'_>> {
+        let mut transition = *self.steps.get(&self.key(local, input))?;
+        let mut branches = 1;
+        if transition.outcome == BRANCHES {
+            let results = &self.branches[transition.local as usize];
+            branches = number(results.len());
+            transition = results[branch as usize].transition;
+        }
+        let Transition { local, outcome } = transition;
+        Some(SiteStep { local, outcome: (outcome > 0).then(|| self.outcomes.get(outcome)), branches })
+    }
+
+    /// The answers with which the site takes this branch; none if its choices make no difference.
+    pub(crate) fn answers(&self, local: u32, input: Input, branch: u32) -> &[u32] {
+        match self.steps.get(&self.key(local, input)) {
+            Some(&Transition { local, outcome: BRANCHES }) => {
+                &self.branches[local as usize][branch as usize].answers
+            }
+            _ => &[],
+        }
     }
 
     pub(crate) fn knows_step(&self, local: u32, input: Input) -> bool {
@@ -217,18 +285,50 @@ impl Table {
         self.packets.find(&PacketKey { spent: true, ..*self.packets.get(packet) })
     }
 
-    /// Finds out what `input` does to `local`, by running the site's code.
+    /// Finds out what `input` does to `local`, by running the site's code: once, or once for each answer to what it asks.
     pub(crate) fn learn_step(&mut self, local: u32, input: Input) {
         let key = self.key(local, input);
         if self.steps.contains(&key) {
             return;
         }
+        let mut answers = Vec::new();
+        let mut results: Vec<BranchResult> = Vec::new();
+        loop {
+            let (transition, asked) = self.run_step(local, input, &answers);
+            if results.iter().all(|known| known.transition != transition) {
+                let taken = asked.iter().map(|&(taken, _)| taken).collect();
+                results.push(BranchResult { transition, answers: taken });
+            }
+            match next_answers(&asked) {
+                Some(next) => answers = next,
+                None => break,
+            }
+        }
+        let transition = if let [only] = &results[..] {
+            only.transition
+        } else {
+            let branches = number(self.branches.len());
+            self.branches.push(results.into());
+            Transition { local: branches, outcome: BRANCHES }
+        };
+        self.steps.insert(key, transition);
+        self.learnt.push(key);
+    }
+
+    /// Runs the site's code once. Returns what it does, and each answer that it took with the number of its alternatives.
+    fn run_step(
+        &mut self,
+        local: u32,
+        input: Input,
+        answers: &[u32],
+    ) -> (Transition, SmallVec<[(u32, u32); 4]>) {
         let mut next = *self.locals.get(local);
         let mut effects = std::mem::take(&mut self.effects);
         if let Some(call) = self.prepare(&mut next, input) {
-            next.site = self.sites.step(next.site, call, &mut effects);
+            next.site = self.sites.step(next.site, call, answers, &mut effects);
         }
         let (me, mut outcome, mut wrong) = (next.me, StepOutcome::default(), None);
+        let mut asked = SmallVec::new();
         for effect in effects.drain(..) {
             match effect {
                 Effect::Send { to, message } => {
@@ -239,22 +339,32 @@ impl Table {
                     outcome.entry = Some((slot, number(outcome.sends.len())));
                 }
                 Effect::Timer { .. } => next.timers += 1,
+                Effect::Chose { taken, of } => asked.push((taken, of)),
                 Effect::Misbehaved { peer, why } => {
                     outcome.refused = Some(Box::new(Violation::Refused { site: me, peer, why }));
                 }
             }
         }
         self.effects = effects;
+        if self.bounds.keeps_entries && outcome.entry.is_some() {
+            wrong = wrong.or(self.keep_entry(&mut next));
+        }
         let local = self.number_local(next);
         outcome.wrong = wrong.map(Box::new).or_else(|| self.facts(local).wrong.clone());
         let outcome = self.outcomes.insert(outcome).0;
-        self.steps.insert(key, Transition { local, outcome });
-        self.learnt.push(key);
+        (Transition { local, outcome }, asked)
+    }
+
+    /// Notes the timestamp of the entry, and returns what is wrong with it.
+    fn keep_entry(&self, local: &mut LocalState) -> Option<Violation> {
+        let clock = self.sites.facts(local.site).timestamp?.clock;
+        let last = local.last_entry.replace(clock);
+        last.is_some_and(|last| last >= clock).then_some(Violation::NotRising { site: local.me })
     }
 
     /// Does the host's part of `input`, and returns the site's part.
     fn prepare(&self, local: &mut LocalState, input: Input) -> Option<NumberedCall> {
-        let is_bounded = matches!(self.bounds.entries, Entries::Each(_));
+        let is_bounded = !self.bounds.is_endless();
         Some(match input {
             Input::Request => {
                 local.request(is_bounded);
@@ -308,9 +418,28 @@ impl Table {
             let site = self.sites.facts(local.site);
             self.outside.push(!site.is_within_bounds);
             self.has_outside |= !site.is_within_bounds;
-            self.labels.locals.push(local.facts(&site, &self.bounds));
+            let mut facts = local.facts(&site, &self.bounds);
+            if self.is_relative {
+                facts.largest = self.sites.largest_number(local.site);
+                self.normal_forms.locals.push(self.sites.site_numbers(local.site));
+            }
+            self.labels.locals.push(facts);
         }
         number
+    }
+
+    /// The local state with its numbers made smaller.
+    pub(crate) fn local_less(&mut self, local: u32, base: &PerFamily) -> u32 {
+        let local = *self.locals.get(local);
+        let site = self.sites.site_less(local.site, base);
+        self.number_local(LocalState { site, ..local })
+    }
+
+    /// The packet with its numbers made smaller.
+    pub(crate) fn packet_less(&mut self, packet: u32, base: &PerFamily) -> u32 {
+        let packet = *self.packets.get(packet);
+        let message = self.sites.message_less(packet.message, (packet.from, packet.to), base);
+        self.number_packet(PacketKey { message, ..packet })
     }
 
     fn number_packet(&mut self, packet: PacketKey) -> u32 {
@@ -323,6 +452,9 @@ impl Table {
             let channel = number(from.index() * sites + to.index());
             let tokens = number(self.sites.tokens(message));
             self.labels.packets.push(PacketLabel { from, to, channel, message, tokens, spent });
+            if self.is_relative {
+                self.normal_forms.packets.push(self.sites.message_numbers(message, (from, to)));
+            }
         }
         number_of_packet
     }
@@ -342,11 +474,35 @@ impl Table {
     /// takes a message and sends none.
     pub(crate) fn steps(&self) -> impl Iterator<Item = (u32, u32, bool)> {
         let first_message = self.key(0, Input::Packet(0));
-        self.learnt.iter().map(move |&key| {
-            let Transition { local, outcome } = *self.steps.get(&key).expect("it was learnt");
+        self.learnt.iter().flat_map(move |&key| {
             let (before, code) = (key >> 32, key & u64::from(u32::MAX));
-            let takes = code >= first_message && self.outcomes.get(outcome).sends.is_empty();
-            (u32::try_from(before).expect("the upper half of a word"), local, takes)
+            let before = u32::try_from(before).expect("the upper half of a word");
+            self.results(key).map(move |Transition { local, outcome }| {
+                let takes = code >= first_message && self.outcomes.get(outcome).sends.is_empty();
+                (before, local, takes)
+            })
+        })
+    }
+
+    /// All results of a step that was learnt.
+    fn results(&self, key: u64) -> impl Iterator<Item = Transition> {
+        let transition = *self.steps.get(&key).expect("it was learnt");
+        let (one, many) = match transition {
+            Transition { local, outcome: BRANCHES } => (None, &self.branches[local as usize][..]),
+            one => (Some(one), &[][..]),
+        };
+        one.into_iter().chain(many.iter().map(|result| result.transition))
+    }
+
+    /// Every step of a site that was learnt, and whether the site enters by it.
+    pub(crate) fn local_steps(&self) -> impl Iterator<Item = LocalStep> {
+        self.learnt.iter().flat_map(move |&key| {
+            let before = u32::try_from(key >> 32).expect("the upper half of a word");
+            self.results(key).map(move |Transition { local, outcome }| LocalStep {
+                before,
+                after: local,
+                enters: self.outcomes.get(outcome).entry.is_some(),
+            })
         })
     }
 
@@ -364,6 +520,11 @@ impl Table {
         self.locals.len()
     }
 
+    /// Whether the table takes more memory than this, in bytes.
+    pub(crate) fn is_over(&self, memory: usize) -> bool {
+        self.bytes() > memory
+    }
+
     /// Roughly how much memory the table takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let (site, sizes) = (self.info.memory.at(self.bounds.cluster.sites), self.sites.sizes());
@@ -371,8 +532,20 @@ impl Table {
         let packets = self.packets.len() * (sizes.packet + size_of::<PacketLabel>() + 16);
         let steps = self.steps.capacity() * (size_of::<(u64, Transition)>() + 1)
             + self.learnt.capacity() * size_of::<u64>();
-        locals + packets + steps + self.outcomes.len() * (size_of::<StepOutcome>() + 16)
+        let results: usize = self.branches.iter().map(|results| results.len()).sum();
+        let branches = results * (size_of::<BranchResult>() + 16);
+        locals + packets + steps + branches + self.outcomes.len() * (size_of::<StepOutcome>() + 16)
     }
+}
+
+/// The answers to try next, if each of these was taken of so many: the last one that can be is raised, and what followed it is
+/// asked anew. `None` after the last.
+fn next_answers(asked: &[(u32, u32)]) -> Option<Vec<u32>> {
+    let last = asked.iter().rposition(|&(taken, of)| taken + 1 < of)?;
+    let taken = asked[..=last].iter().map(|&(taken, _)| taken);
+    let mut answers: Vec<u32> = taken.collect();
+    answers[last] += 1;
+    Some(answers)
 }
 
 fn number(index: usize) -> u32 {

@@ -9,7 +9,7 @@ use meshlock_protocol::{SiteId, Slot, Spec};
 /// Returns the algorithm and the bounds in which a mutant is explored, and the property that must detect it.
 fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
     use Property::{
-        Deadlock, Exclusion, Fences, Invariants, Messages, Order, Quiet, Refusals, Starvation, Tokens,
+        Bypass, Deadlock, Exclusion, Fences, Invariants, Messages, Order, Quiet, Refusals, Starvation, Tokens,
     };
     let run = Bounds::new;
     match mutant {
@@ -21,6 +21,7 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
         Mutant::RicartAgrawalaEarlyReply | Mutant::RicartAgrawalaWrongTieBreak => {
             ("ricart-agrawala", run(2, 1), Exclusion)
         }
+        Mutant::RicartAgrawalaSameNumber => ("ricart-agrawala", run(2, 2), Order),
         Mutant::CarvalhoForgottenDeferred => ("carvalho-roucairol", run(2, 1), Deadlock),
         Mutant::SinghalDynamicNotAskedBack => ("singhal-dynamic", run(3, 2), Deadlock),
         Mutant::LodhaQueueByArrival => ("lodha-kshemkalyani", run(3, 1), Order),
@@ -42,9 +43,11 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
         Mutant::MakkiEndlessTimer => ("makki", run(3, 1), Starvation),
         Mutant::SrimaniReddyTokenKept => ("srimani-reddy", run(3, 1).with_permits(2), Tokens),
         Mutant::SrimaniReddyWrongSlot => ("srimani-reddy", run(3, 1).with_permits(2), Fences),
+        Mutant::CentralSmallestFirst => ("central", run(3, 2), Bypass),
         Mutant::TokenRingForgottenCall => ("token-ring", run(3, 1), Deadlock),
         Mutant::DelegatedForgottenTail => ("delegated", run(3, 2), Deadlock),
         Mutant::DelegatedLateRefused => ("delegated", run(3, 1), Refusals),
+        Mutant::RicartAgrawalaUnnamedNumber => unreachable!("it does not change what the sites do"),
         Mutant::FenceClockDeaf => {
             unreachable!("the explorer has no clocks: it remembers who knows of which entry")
         }
@@ -52,7 +55,9 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
 }
 
 /// Mutants that only one property can detect: every request is served, in order and one at a time, but something else is wrong.
-const SUBTLE: [Mutant; 5] = [
+const SUBTLE: [Mutant; 7] = [
+    Mutant::RicartAgrawalaSameNumber,
+    Mutant::CentralSmallestFirst,
     Mutant::LamportOmitsUnasked,
     Mutant::ArbiterOwesOn,
     Mutant::MakkiEndlessTimer,

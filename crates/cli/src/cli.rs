@@ -5,7 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::commands::run::keeper;
 use crate::commands::{
     access, algorithms, backup, break_lock, ca, check, compare, complete, demo, doctor, dst, errata, lab,
-    node, queue, quorum, recover, reproduce, restore, rules, run, sim, site, status, token, top, trace, up,
+    node, prove, queue, quorum, recover, reproduce, restore, rules, run, sim, site, status, token, top,
+    trace, up,
 };
 use crate::embedded;
 
@@ -115,6 +116,8 @@ pub(crate) enum Command {
     Reproduce(reproduce::Arguments),
     /// Explore every interleaving of a small run; print a counterexample if a property fails
     Check(Box<check::Arguments>),
+    /// Prove algorithms for every number of sites with z3 and cvc5, and compare their code with the models
+    Prove(prove::Arguments),
     /// Simulate whole clusters under faults, by seed, and check that they stay safe
     Dst(dst::Arguments),
     /// List the errors found in the papers: counterexample, repair, proof by exploration

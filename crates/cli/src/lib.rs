@@ -100,6 +100,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
         Command::Compare(arguments) => commands::compare::run(&arguments, out),
         Command::Reproduce(arguments) => commands::reproduce::run(&arguments, out),
         Command::Check(arguments) => commands::check::run(&arguments, out),
+        Command::Prove(arguments) => commands::prove::run(&arguments, out),
         Command::Dst(arguments) => commands::dst::run(&arguments, out),
         Command::Errata(arguments) => commands::errata::run(&arguments, out),
         Command::Quorum(arguments) => commands::quorum::run(&arguments, out),

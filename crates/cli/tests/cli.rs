@@ -75,12 +75,36 @@ fn bad_input_names_the_thing_and_exits_with_64() {
             "unknown erratum 'suzuki-kasami-step' (did you mean 'suzuki-kasami-step-b'?)",
         ),
         (&["errata", "lodha-not-live", "--markdown"], "cannot be used with"),
+        (&["prove", "centrl"], "no model of 'centrl' (did you mean 'central'?)"),
+        (&["prove", "central", "--record", "x.md"], "--record writes the document of all algorithms"),
     ] {
         let output = meshlock(arguments);
         assert_eq!(output.status.code(), Some(64), "{arguments:?}");
         assert!(stderr(&output).contains(says), "{arguments:?}: {}", stderr(&output));
         assert_eq!(stdout(&output), "", "nothing on stdout but results");
     }
+}
+
+#[test]
+fn prove_shows_the_table_of_clauses_and_what_was_compared() {
+    if !(meshlock_testing::needs_program("z3") && meshlock_testing::needs_program("cvc5")) {
+        return;
+    }
+    let output = meshlock(&["prove", "suzuki-kasami"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    for says in ["parked_knows_nobody", "hand_over", "proved for every N in the model; code and model agree"]
+    {
+        assert!(text.contains(says), "{text}");
+    }
+}
+
+#[test]
+fn a_missing_solver_is_named_with_its_package() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
+    let output = command.args(["prove", "central"]).env("PATH", "/nonexistent").output_in_time();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("cannot start z3") && stderr(&output).contains("apt-get install z3"));
 }
 
 #[test]

@@ -48,6 +48,7 @@ mod network;
 mod observe;
 mod properties;
 mod settings;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod trace;

@@ -16,9 +16,9 @@ use super::clock::Moment;
 use super::faults::ClusterFault;
 use super::mirrors::MoverMirror;
 use super::settings::SeedSettings;
+use super::telling::MoverNews;
 use meshlock_cluster::claim::{Proof, ProvedHold};
 use meshlock_cluster::names::{LockName, SiteName};
-use meshlock_cluster::node::ClientAnswer;
 use meshlock_cluster::table::{Request, Session};
 use meshlock_cluster::time::Time;
 
@@ -119,8 +119,8 @@ pub(super) fn draw(settings: &mut SeedSettings) {
 pub(super) enum MoverEvent {
     /// Its own timer, if it is the last one that was set.
     Timer(u64),
-    /// It receives an answer over this connection.
-    Told(Session, ClientAnswer),
+    /// It is told something over this connection.
+    Told(Session, MoverNews),
     /// It notices that this connection has ended: because the site's process has, or because it was cut.
     Disconnected { session: Session, has_died: bool },
     /// It tries its claim again, if it is the last one that it has made.

@@ -9,11 +9,9 @@ use super::movers::{Mover, MoverConnection, MoverEvent, MoverHold, MoverState};
 use super::properties::CheckResult;
 use super::world::World;
 use meshlock_cluster::claim::Reserved;
-use meshlock_cluster::node::{ClientAnswer, ClientCall};
+use meshlock_cluster::node::ClientCall;
 use meshlock_cluster::rules::Rules;
-use meshlock_cluster::table::{
-    Acquire, ClaimEvent, LockClaim, LockEvent, LossReason, Request, Session, Wait,
-};
+use meshlock_cluster::table::{Acquire, LockClaim, LossReason, Request, Session, Wait};
 use meshlock_cluster::time::Time;
 
 /// The index of a client that stands for all movers where ordinary clients are numbered.
@@ -47,7 +45,7 @@ impl World {
         match what {
             MoverEvent::Timer(timer) if self.movers.all[mover].timer == timer => self.mover_timer(mover),
             MoverEvent::Timer(_) => Ok(()),
-            MoverEvent::Told(session, answer) => self.mover_told(mover, session, answer),
+            MoverEvent::Told(session, told) => self.mover_told(mover, session, told),
             MoverEvent::Disconnected { session, has_died } => {
                 self.mover_disconnected(mover, session, has_died)
             }
@@ -180,149 +178,7 @@ impl World {
         matches!(state, Some(MoverState::Waiting { request: of, .. }) if *of == request)
     }
 
-    /// Passes an answer of a node on to the mover that it is for, a little later.
-    pub(super) fn tell_mover(&mut self, machine: usize, answer: &ClientAnswer) {
-        let request = match answer {
-            ClientAnswer::Lock(
-                LockEvent::Granted { request, .. }
-                | LockEvent::Lost { request, .. }
-                | LockEvent::Released { request }
-                | LockEvent::Cancelled { request }
-                | LockEvent::TimedOut { request }
-                | LockEvent::Busy { request }
-                | LockEvent::Unavailable { request, .. }
-                | LockEvent::Refused { request, .. },
-            )
-            | ClientAnswer::Proof { request, .. }
-            | ClientAnswer::Claim(
-                ClaimEvent::Pending { request, .. }
-                | ClaimEvent::Settled { request, .. }
-                | ClaimEvent::Refused { request, .. },
-            ) => *request,
-            ClientAnswer::Leaving | ClientAnswer::Lock(LockEvent::Extended { .. }) => {
-                return self.tell_all_movers(machine, answer);
-            }
-            ClientAnswer::Queue { .. }
-            | ClientAnswer::Overview { .. }
-            | ClientAnswer::Broken { .. }
-            | ClientAnswer::RulesSet { .. }
-            | ClientAnswer::RulesRefused { .. }
-            | ClientAnswer::AccessSet { .. }
-            | ClientAnswer::AccessRefused { .. }
-            | ClientAnswer::VotersChanged { .. }
-            | ClientAnswer::VotersRefused { .. }
-            | ClientAnswer::Unavailable { .. }
-            | ClientAnswer::Locks { .. }
-            | ClientAnswer::Leaves { .. }
-            | ClientAnswer::Traced { .. }
-            | ClientAnswer::Left { .. } => return,
-        };
-        let Some(mover) = self.movers.requests.get(&request).copied() else { return };
-        let Some(session) = self.asked.get(&request).map(|asked| asked.session) else { return };
-        self.tell_over(mover, session, answer.clone());
-    }
-
-    /// Tells all movers with a connection to a site.
-    fn tell_all_movers(&mut self, machine: usize, answer: &ClientAnswer) {
-        let incarnation = self.machines[machine].incarnation;
-        for mover in 0..self.movers.all.len() {
-            let Mover { connection, former, .. } = &self.movers.all[mover];
-            let here = |connection: &&MoverConnection| {
-                connection.machine == machine && connection.incarnation == incarnation
-            };
-            let both = [connection.as_ref(), former.as_ref()].into_iter().flatten().filter(here);
-            for session in both.map(|connection| connection.session).collect::<Vec<_>>() {
-                self.tell_over(mover, session, answer.clone());
-            }
-        }
-    }
-
-    /// Returns the sessions of movers at a site that hear what it says.
-    pub(super) fn mover_sessions(&self, machine: usize) -> Vec<Session> {
-        let incarnation = self.machines[machine].incarnation;
-        let hears = |connection: &&MoverConnection| {
-            connection.machine == machine && connection.incarnation == incarnation && connection.cut.is_none()
-        };
-        let connections = |mover: &Mover| [mover.connection.clone(), mover.former.clone()];
-        let all = self.movers.all.iter().flat_map(connections).flatten();
-        all.filter(|connection| hears(&connection)).map(|connection| connection.session).collect()
-    }
-
-    pub(super) fn tell_over(&mut self, mover: usize, session: Session, answer: ClientAnswer) {
-        let delay = self.mover_within(500);
-        let now = self.now;
-        let Some(connection) = self.movers.all[mover].connection_of(session) else { return };
-        if connection.cut.is_some() {
-            return;
-        }
-        connection.last_told = now.after(delay).max(connection.last_told);
-        let at = connection.last_told;
-        self.at(at, Event::Mover { mover, what: MoverEvent::Told(session, answer) });
-    }
-
-    fn mover_told(&mut self, mover: usize, session: Session, answer: ClientAnswer) -> CheckResult {
-        let connection = self.movers.all[mover].connection_of(session);
-        if connection.is_none_or(|connection| connection.cut.is_some()) {
-            return Ok(());
-        }
-        match answer {
-            ClientAnswer::Lock(event) => self.mover_event(mover, session, event),
-            ClientAnswer::Proof { request, proof } => {
-                let hold = self.movers.all[mover].hold_mut().filter(|hold| hold.request == request);
-                if let Some(hold) = hold {
-                    (hold.proof, hold.contact, hold.tries) = (proof.map(|proof| *proof), None, 0);
-                    self.mirror_hold(mover);
-                }
-                let connection = self.movers.all[mover].connection.as_ref();
-                if connection.is_some_and(|connection| connection.leaves && connection.session == session) {
-                    return self.site_leaves(mover, session);
-                }
-            }
-            ClientAnswer::Claim(event) => self.mover_claims(mover, event),
-            ClientAnswer::Leaving => return self.site_leaves(mover, session),
-            ClientAnswer::Queue { .. }
-            | ClientAnswer::Overview { .. }
-            | ClientAnswer::Broken { .. }
-            | ClientAnswer::RulesSet { .. }
-            | ClientAnswer::RulesRefused { .. }
-            | ClientAnswer::AccessSet { .. }
-            | ClientAnswer::AccessRefused { .. }
-            | ClientAnswer::VotersChanged { .. }
-            | ClientAnswer::VotersRefused { .. }
-            | ClientAnswer::Unavailable { .. }
-            | ClientAnswer::Locks { .. }
-            | ClientAnswer::Leaves { .. }
-            | ClientAnswer::Traced { .. }
-            | ClientAnswer::Left { .. } => {}
-        }
-        Ok(())
-    }
-
-    fn mover_event(&mut self, mover: usize, session: Session, event: LockEvent) {
-        match event {
-            LockEvent::Granted { request, fence, lease_end, .. } => {
-                self.mover_enters(mover, request, fence, lease_end);
-            }
-            LockEvent::Extended { lease_end } => {
-                if let Some(hold) = self.movers.all[mover].hold_mut().filter(|hold| hold.session == session) {
-                    hold.until = hold.until.max(lease_end);
-                }
-            }
-            LockEvent::Lost { request, act_by, why } => self.mover_loses(mover, request, act_by, why),
-            LockEvent::Released { .. } => {}
-            LockEvent::Cancelled { request }
-            | LockEvent::TimedOut { request }
-            | LockEvent::Busy { request }
-            | LockEvent::Unavailable { request, .. }
-            | LockEvent::Refused { request, .. } => {
-                if self.mover_waits(request) {
-                    self.mover_rests(mover);
-                }
-            }
-        }
-    }
-
-    fn mover_enters(&mut self, mover: usize, request: Request, fence: Fence, until: Time) {
+    pub(super) fn mover_enters(&mut self, mover: usize, request: Request, fence: Fence, until: Time) {
         let MoverState::Waiting { request: of, lock, permits } = self.movers.all[mover].state.clone() else {
             return;
         };
@@ -359,7 +215,7 @@ impl World {
     }
 
     /// Handles a loss. What was claimed at a site whose lease ends can be claimed at another one.
-    fn mover_loses(&mut self, mover: usize, request: Request, act_by: Time, why: LossReason) {
+    pub(super) fn mover_loses(&mut self, mover: usize, request: Request, act_by: Time, why: LossReason) {
         let Some(hold) = self.movers.all[mover].hold_mut() else {
             if self.mover_waits(request) {
                 self.mover_leaves(mover);
@@ -407,7 +263,7 @@ impl World {
         }
     }
 
-    fn mover_rests(&mut self, mover: usize) {
+    pub(super) fn mover_rests(&mut self, mover: usize) {
         if let MoverState::Waiting { request, .. } = self.movers.all[mover].state {
             // It may have been granted the lock without hearing it.
             self.exclusion.on_left(request);
@@ -479,7 +335,7 @@ impl World {
     }
 
     /// Handles the word of a site that it leaves.
-    fn site_leaves(&mut self, mover: usize, session: Session) -> CheckResult {
+    pub(super) fn site_leaves(&mut self, mover: usize, session: Session) -> CheckResult {
         let is_present = |connection: &MoverConnection| connection.session == session;
         if !self.movers.all[mover].connection.as_ref().is_some_and(is_present) {
             return Ok(());
@@ -568,7 +424,11 @@ impl World {
         self.asked.insert(request, Asked { lock, permits, session, client: NO_CLIENT });
         self.movers.requests.insert(request, mover);
         if let Some(hold) = self.movers.all[mover].hold_mut() {
-            (hold.claim, hold.claimed_at, hold.tries) = (Some(request), self.now, hold.tries + 1);
+            // It has heard nothing of an earlier claim, whose connection has ended, and does not count on it.
+            if let Some(unheard) = hold.claim.replace(request) {
+                self.exclusion.on_left(unheard);
+            }
+            (hold.claimed_at, hold.tries) = (self.now, hold.tries + 1);
         }
         let claim = ClientCall::Claim(Box::new(LockClaim { session, request, proof, reserved }));
         let at = self.mover_calls(&connection, most, claim);

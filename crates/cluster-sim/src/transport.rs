@@ -13,7 +13,7 @@ use meshlock_cluster::names::Member;
 use meshlock_cluster::node::{Abilities, Content, Input, LinkPayload, Packet, Route};
 use meshlock_wire::sites::{
     AGREES_ON_ACCESS, CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, FORWARDS_CALLS, KNOWS_FENCE_FLOORS,
-    VERSIONS,
+    REPORTS_RECORDS, VERSIONS,
 };
 
 impl World {
@@ -29,7 +29,8 @@ impl World {
             && (packet.content.is_beat() || packet.route != Route::Direct)
             || version < CHANGES_VOTERS && packet.content.is_about_voters()
             || version < COUNTS_VOTERS && packet.content.is_absence()
-            || version < AGREES_ON_ACCESS && packet.content.is_about_access();
+            || version < AGREES_ON_ACCESS && packet.content.is_about_access()
+            || version < REPORTS_RECORDS && packet.content.is_records();
         if is_too_new {
             // A host does not send what the other side cannot read.
             return Ok(());
@@ -151,6 +152,7 @@ impl World {
                 knows_floors: version >= KNOWS_FENCE_FLOORS,
                 agrees_on_access: version >= AGREES_ON_ACCESS,
                 forwards_calls: version >= FORWARDS_CALLS,
+                reports_records: version >= REPORTS_RECORDS,
             };
             self.drive(at, Input::Connected { site: self.names[other].clone(), abilities })?;
         }

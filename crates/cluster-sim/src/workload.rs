@@ -123,17 +123,7 @@ impl World {
 
     /// Returns the process that receives this event, if it still runs.
     pub(super) fn recipient(&self, tell: &LockEvent) -> Option<usize> {
-        let session = match tell {
-            LockEvent::Extended { .. } => return None,
-            LockEvent::Granted { request, .. }
-            | LockEvent::Lost { request, .. }
-            | LockEvent::Released { request }
-            | LockEvent::Cancelled { request }
-            | LockEvent::TimedOut { request }
-            | LockEvent::Busy { request }
-            | LockEvent::Unavailable { request, .. }
-            | LockEvent::Refused { request, .. } => self.asked.get(request)?.session,
-        };
+        let session = self.asked.get(&tell.request()?)?.session;
         self.processes.iter().position(|process| process.session == Some(session))
     }
 

@@ -58,6 +58,8 @@ pub(super) struct World {
     pub(super) contention: Contention,
     pub(super) departed: Departed,
     pub(super) leases: Leases,
+    /// Whether no view was opened while a member of it ran machines of an earlier one.
+    pub(super) unstopped: CheckResult,
     pub(super) needless: Needless,
     pub(super) one_lease: OneLease,
     pub(super) voting: VotingCheck,
@@ -108,6 +110,7 @@ impl World {
             contention: Contention::default(),
             departed: Departed::default(),
             leases: Leases::new(clocks.clone(), strict),
+            unstopped: Ok(()),
             one_lease: OneLease::new(&settings, clocks),
             needless: Needless::new(&settings),
             voting: VotingCheck::default(),
@@ -159,6 +162,7 @@ impl World {
                 break;
             }
         }
+        verdict = verdict.and(std::mem::replace(&mut self.unstopped, Ok(())));
         let calm = self.now.0.saturating_sub(self.settings.calm);
         let served = verdict.is_ok().then_some(calm);
         if self.forgetful_voter && verdict.is_err() {

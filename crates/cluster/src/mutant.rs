@@ -202,6 +202,8 @@ mutants! {
     ClaimLossHeard,
     /// A claim that has become a hold is given up as if its client certainly heard that.
     SettledUnheard,
+    /// A first voter that is not there is bound to the disk that the leader has recorded, whatever others have.
+    OneRecordBinds,
     /// A leader does not ask members that may know no access document.
     DocumentToldOnce,
     /// A site that has asked to join is let in however long it has been silent since.

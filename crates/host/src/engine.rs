@@ -36,7 +36,7 @@ use meshlock_cluster::time::Time;
 use meshlock_system::{now, stamp};
 use meshlock_wire::sites::{
     AGREES_ON_ACCESS, CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, FORWARDS_CALLS, Introduction,
-    KNOWS_FENCE_FLOORS, SiteQuestion, Versions,
+    KNOWS_FENCE_FLOORS, REPORTS_RECORDS, SiteQuestion, Versions,
 };
 
 mod handle;
@@ -317,6 +317,7 @@ impl PacketHandler for SharedNode {
             knows_floors: version >= KNOWS_FENCE_FLOORS,
             agrees_on_access: version >= AGREES_ON_ACCESS,
             forwards_calls: version >= FORWARDS_CALLS,
+            reports_records: version >= REPORTS_RECORDS,
         };
         self.step(|_| Input::Connected { site: site.clone(), abilities });
     }

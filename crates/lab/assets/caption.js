@@ -2,15 +2,16 @@
 
 import { ask } from "./api.js";
 import { h, replace, rich, toast } from "./dom.js";
+import { departure } from "./forks.js";
 
-/** Fills `box`; the answer is called whenever the position changes. */
+/** Fills `box`. The answer's `judge` is told which run is shown, and its `update` is called whenever the position changes. */
 export async function showCaption(box, from, view) {
   const [kind, id] = from.split(":");
   try {
     return kind === "erratum" ? erratum(box, await ask("gallery"), id, view) : await figure(box, id, view);
   } catch (error) {
     toast(error.message);
-    return () => {};
+    return null;
   }
 }
 
@@ -22,16 +23,30 @@ async function figure(box, id, view) {
   box.className = "caption";
   const more = foldable(entry.source, h("p", { class: "small" }, rich(entry.caption)));
   replace(box, h("h2", {}, entry.title), more.element, h("div", { class: "row" }, jumps), scene, h("ul", { class: "facts", "aria-label": "What the figure shows" }, facts));
-  const update = () => {
-    const at = view.tab?.at ?? 0;
-    more.follow(at);
-    const seen = entry.scenes.filter((one) => one.step <= at).at(-1);
-    scene.textContent = seen?.text ?? "Press → to step.";
-    facts.forEach((item, number) => { item.dataset.holds = entry.facts[number].step > at && view.tabs.length < 2 ? "later" : String(entry.facts[number].holds); });
-    jumps.forEach((jump) => jump.setAttribute("aria-pressed", String(Number(jump.dataset.scene) === seen?.step)));
+  const own = new URLSearchParams(entry.address).get("acts") ?? "";
+  // Facts hold or not in the run that is shown, which may be a fork of the figure's.
+  let judged = [], left = Infinity;
+  const judge = async (parts) => {
+    left = departure(own, parts.acts);
+    try {
+      judged = (await ask(`gallery/${encodeURIComponent(id)}/facts`, parts)).facts;
+    } catch (error) {
+      judged = [];
+      toast(error.message);
+    }
   };
-  update();
-  return update;
+  const update = () => {
+    const at = view.tab?.at ?? 0, away = at > left;
+    more.follow(at);
+    const seen = entry.scenes.filter((one) => one.step <= Math.min(at, left)).at(-1);
+    scene.textContent = away ? `Not the figure's run any more since step ${left + 1}: the facts below are judged for what you see.` : seen?.text ?? "Press → to step.";
+    facts.forEach((item, number) => { item.dataset.holds = entry.facts[number].step > at ? "later" : String(judged[number] ?? "later"); });
+    jumps.forEach((jump) => {
+      jump.disabled = Number(jump.dataset.scene) > left;
+      jump.setAttribute("aria-pressed", String(!away && Number(jump.dataset.scene) === seen?.step));
+    });
+  };
+  return { judge, update };
 }
 
 function erratum(box, { errata }, id, view) {
@@ -43,9 +58,7 @@ function erratum(box, { errata }, id, view) {
     h("p", { class: "small" }, h("strong", {}, "Repair: "), rich(found.repair)),
     h("p", { class: "small faint" }, "The shortest run that the checker finds; step through it and watch the lamps."));
   replace(box, h("h2", {}, found.title), more.element);
-  const update = () => more.follow(view.tab?.at ?? 0);
-  update();
-  return update;
+  return { judge: () => {}, update: () => more.follow(view.tab?.at ?? 0) };
 }
 
 /** What is read before the first step; after it the drawing needs the room, unless one has opened or closed it by hand. */

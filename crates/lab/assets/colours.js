@@ -1,6 +1,14 @@
-// Colours of the canvas, from the style sheet, so that light and dark are said in one place.
+// Colours of the canvas, from the style sheet, so that light and dark are said in one place; and which colour a kind of message has.
 
-const KINDS = 8;
+/** How many colours there are for messages. */
+const KINDS = 10;
+/** The colour of each kind of message: the same in every view, by what it does. Kinds of one algorithm differ. */
+const OF_KIND = new Map([
+  // It asks; it gives; it refuses; it asks back; it gives up; it yields.
+  ["REQUEST WANTED REQ", 0], ["REPLY GRANT TOKEN PRIVILEGE PERM", 1], ["FAILED FAIL MISS", 2], ["INQUIRE FOCUS HANDOVER APPEND", 3], ["RELEASE FLUSH REL", 4], ["YIELD INFORM ANNOUNCE", 6],
+  // It tells of failures and returns.
+  ["WELCOME ADVISE INITIALIZE", 5], ["HELLO ASK RESTART", 7], ["READY ANSWER RECOVERING", 8], ["MERGE", 9], ["RECOVERINGPART", 4],
+].flatMap(([kinds, colour]) => kinds.split(" ").map((kind) => [kind, colour])));
 
 /** The colours of the present theme. */
 export function palette() {
@@ -14,13 +22,17 @@ export function palette() {
   };
 }
 
-/** The place of a kind of message among the colours: by its place in the algorithm's list. */
-export function kindColour(colours, kinds, kind) {
-  const at = Math.max(0, kinds.indexOf(kind));
-  return colours.kinds[at % KINDS];
+/** The place of a kind of message among the colours. Traces write `RecoveringPart` where a run has `RECOVERING_PART`. */
+export function colourOf(kind) {
+  return OF_KIND.get(kind.replaceAll("_", "")) ?? KINDS - 1;
+}
+
+/** The colour of a kind of message. */
+export function kindColour(colours, kind) {
+  return colours.kinds[colourOf(kind)];
 }
 
 /** The class that gives an element the colour of a kind of message. */
-export function kindClass(kinds, kind) {
-  return `kind-${Math.max(0, kinds.indexOf(kind)) % KINDS}`;
+export function kindClass(kind) {
+  return `kind-${colourOf(kind)}`;
 }

@@ -1,7 +1,7 @@
 // Algorithms side by side: the same load and seed drawn for each, sweeps with confidence bands, the papers' figures.
 
 import { ask, algorithms } from "./api.js";
-import { show as showAddress } from "./address.js";
+import { push, show } from "./address.js";
 import { digits, h, problem, replace } from "./dom.js";
 import { Diagram } from "./diagram.js";
 import { Model } from "./model.js";
@@ -23,7 +23,7 @@ export async function showCompare(main, parts) {
     const data = Object.fromEntries(new FormData(form));
     const picked = [...form.querySelectorAll("input[name=algo]:checked")].map((box) => box.value);
     const given = String(data.more ?? "").trim();
-    sweep(results, { algos: [...picked, given].filter(Boolean).join(","), n: data.n, k: data.k, rates: data.rates, load: data.load, entries: data.entries, seed: data.seed });
+    sweep(results, push, { algos: [...picked, given].filter(Boolean).join(","), n: data.n, k: data.k, rates: data.rates, load: data.load, entries: data.entries, seed: data.seed });
   } },
   h("fieldset", { class: "wide", style: "border:1px solid var(--line);border-radius:8px" }, h("legend", { class: "small faint" }, "Algorithms"),
     h("div", { class: "row" }, known.algorithms.map((info) => h("label", { class: "row", style: "display:flex" }, h("input", { type: "checkbox", name: "algo", value: info.name, checked: chosen.has(info.name), style: "min-height:0;width:auto" }), info.name)))),
@@ -37,10 +37,10 @@ export async function showCompare(main, parts) {
     h("h1", {}, "Compare"),
     h("p", { class: "lead" }, "Several algorithms under the same load and from the same seed; and the papers' tables and figures run again, with what they published drawn in."),
     form,
-    h("div", { class: "row" }, picker, h("button", { id: "reproduce", onclick: () => reproduce(results, picker.value) }, "Run this paper's figure again")),
+    h("div", { class: "row clip" }, picker, h("button", { id: "reproduce", onclick: () => reproduce(results, push, picker.value) }, "Run this paper's figure again")),
     results));
-  if (parts.experiment) await reproduce(results, parts.experiment);
-  else if (parts.algos) await sweep(results, { ...DEFAULTS, ...parts });
+  if (parts.experiment) await reproduce(results, show, parts.experiment);
+  else if (parts.algos) await sweep(results, show, { ...DEFAULTS, ...parts });
 }
 
 async function busy(box, text, work) {
@@ -52,8 +52,8 @@ async function busy(box, text, work) {
   }
 }
 
-async function sweep(box, parts) {
-  showAddress("compare", parts);
+async function sweep(box, address, parts) {
+  address("compare", parts);
   await busy(box, "Simulating…", async () => {
     const { points } = await ask("compare", parts);
     const specs = [...new Set(points.map((point) => point.spec))];
@@ -94,8 +94,8 @@ async function small(box, spec, parts) {
   diagram.fit();
 }
 
-async function reproduce(box, id) {
-  showAddress("compare", { experiment: id });
+async function reproduce(box, address, id) {
+  address("compare", { experiment: id });
   await busy(box, "Running the paper's experiment again, in short…", async () => {
     const found = await ask(`experiments/${encodeURIComponent(id)}`);
     const number = (value) => h("td", { class: "number" }, value === null || value === undefined ? "" : digits(value));

@@ -271,7 +271,7 @@ export class Diagram {
       const pending = message.sent < this.at && (message.received >= this.at);
       const never = message.received === Infinity;
       const inPast = this.edge && !message.lost && message.received <= this.edge[message.to] && message.sent <= this.edge[message.from];
-      const colour = kindColour(colours, model.kinds, message.kind);
+      const colour = kindColour(colours, message.kind);
       const x0 = this.x(message.sent), y0 = this.y(message.from);
       let x1 = this.x(never ? model.steps : message.received), y1 = this.y(message.to);
       if (never) {
@@ -455,9 +455,17 @@ export class Diagram {
   /** Points at an arrow: its content and its causal past. */
   point(arrow, x = 0, y = 0) {
     this.hovered = arrow;
-    const line = arrow ? (arrow.message.receivedLine >= 0 && !arrow.message.lost ? arrow.message.receivedLine : arrow.message.sentLine) : -1;
+    // What can have caused a message happened before it was sent; what its receiver did meanwhile has no part in it.
+    const line = arrow ? arrow.message.sentLine : -1;
     this.edge = line >= 0 ? this.model.past(line) : null;
     this.on.hover(arrow ? arrow.message : null, x, y);
+    this.draw();
+  }
+
+  /** Shades all that can have caused a line. */
+  shade(line) {
+    this.hovered = null;
+    this.edge = this.model.past(line);
     this.draw();
   }
 

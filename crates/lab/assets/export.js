@@ -1,6 +1,7 @@
 // What one can take away: the address, a picture, the trace, a table.
 
-import { h, replace, toast } from "./dom.js";
+import { h, patch, toast } from "./dom.js";
+import { href } from "./address.js";
 import { SvgPen } from "./svg_pen.js";
 
 function download(name, blob) {
@@ -23,10 +24,10 @@ export function svgOf(diagram) {
 export function exportPanel(box, view) {
   const query = new URLSearchParams(view.parts).toString();
   const name = `${view.model.spec.replace(/[^a-z0-9-]+/g, "_")}-${view.tab.at}`;
-  replace(box, h("h3", {}, "Share and export"), h("div", { class: "row" },
+  patch(box, h("h3", {}, "Share and export"), h("div", { class: "row" },
     h("button", { class: "tiny", id: "copy", onclick: async () => {
       try {
-        await navigator.clipboard.writeText(location.href);
+        await navigator.clipboard.writeText(href());
         toast("The address is in the clipboard; it carries everything you see.");
       } catch {
         toast("The browser does not give access to the clipboard: copy the address bar.");

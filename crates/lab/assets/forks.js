@@ -1,6 +1,6 @@
 // Forks of a run: lists of acts that share a setup, kept as tabs and in the address bar.
 
-import { h, replace } from "./dom.js";
+import { h, patch } from "./dom.js";
 
 /** The tabs of an address: each has its acts, how far it is played and where one looks. */
 export function read(parts) {
@@ -44,6 +44,14 @@ export function added(acts, at, act) {
   }).join(".");
 }
 
+/** The first step at which two lists of acts differ; none if they do not. */
+export function departure(one, other) {
+  const [ones, others] = [steps(one), steps(other)];
+  const at = ones.findIndex(({ step, what }, place) => others[place]?.step !== step || others[place].what !== what);
+  const place = at < 0 ? ones.length : at;
+  return Math.min(ones[place]?.step ?? Infinity, others[place]?.step ?? Infinity);
+}
+
 /** Whether something would be lost by acting here. */
 export function hasFuture(tab, model) {
   return tab.at < model.steps;
@@ -54,10 +62,10 @@ export function show(box, tabs, active, choose, close) {
   box.hidden = tabs.length < 2;
   box.setAttribute("role", "tablist");
   box.setAttribute("aria-label", "Forks of this run");
-  replace(box, tabs.map((tab, at) => {
+  patch(box, tabs.map((tab, at) => {
     const made = steps(tab.acts).at(-1);
     const label = at === 0 ? "Run" : `Fork ${at}${made ? ` · step ${made.step + 1}` : ""}`;
-    return h("span", { class: "row", role: "presentation" },
+    return h("span", { class: "row", role: "presentation", "data-key": at },
       h("button", { role: "tab", "aria-selected": String(at === active), onclick: () => choose(at) }, label),
       at > 0 && h("button", { class: "quiet tiny", "aria-label": `Close ${label}`, onclick: () => close(at) }, "×"));
   }));

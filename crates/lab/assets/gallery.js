@@ -35,17 +35,20 @@ const PLOTS = [
   ["bulgannawar-1994-figure-5", "Words per message against load", "Bulgannawar and Vaidya 1994, Figure 5"],
 ];
 
+/** In an address a plus would be a space. */
+const escaped = (address) => address.replaceAll("+", "%2B");
+
 async function openEntry(main, kind, id, at) {
   if (kind === "figure") {
     const entry = await ask(`gallery/${encodeURIComponent(id)}`);
-    location.replace(`#/run?${entry.address}&at=${encodeURIComponent(at)}&from=figure:${entry.id}`);
+    location.replace(`#/run?${escaped(entry.address)}&at=${encodeURIComponent(at)}&from=figure:${entry.id}`);
     return;
   }
   if (kind !== "erratum") throw new Error(`the gallery has no '${kind}'`);
   replace(main, h("p", { class: "loading", role: "status" }, "The checker explores every interleaving…"));
   const found = await ask(`errata/${encodeURIComponent(id)}`);
   if (found.address) {
-    location.replace(`#/run?${found.address}&at=${encodeURIComponent(at)}&from=erratum:${found.id}`);
+    location.replace(`#/run?${escaped(found.address)}&at=${encodeURIComponent(at)}&from=erratum:${found.id}`);
     return;
   }
   replace(main, h("div", { class: "page", "data-erratum": found.id }, h("h1", {}, found.title), h("p", { class: "lead" }, found.source),

@@ -7,7 +7,7 @@ const KEYS = [
   ["Shift with ← →", "ten steps"], ["Space", "play, pause"], ["N / P", "to the next / previous entry"],
   ["Home / End", "to the start / the end"], ["+ / − / 0", "zoom in / out / all of it"], ["↑ ↓ or 1 … 9", "choose a site"],
   ["Q / X", "let the chosen site request / release"], ["D", "deliver the message that is due next"], ["F / V", "let the chosen site fail / recover"],
-  ["[ / ]", "the fork before / after"], ["?", "this help"],
+  ["[ / ]", "the fork before / after"], ["Ctrl+Z / Ctrl+Shift+Z", "undo, redo what you did (so does the browser's Back)"], ["?", "this help"],
 ];
 
 export function openHelp() {

@@ -2,9 +2,13 @@
 
 /** What the key of `event` does in `view`, or null. */
 export function keyAction(view, event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return null;
   const { target, key } = event;
-  if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) && target !== view.slider) return null;
+  if (document.querySelector("dialog[open]") || (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) && target !== view.slider)) return null;
+  if ((event.ctrlKey || event.metaKey) && !event.altKey) {
+    const name = `${event.shiftKey ? "shift " : ""}${key.toLowerCase()}`;
+    return { z: () => view.undo(), "shift z": () => view.redo(), y: () => view.redo() }[name] ?? null;
+  }
+  if (event.altKey) return null;
   // A focused button takes the space bar for itself.
   if (key === " ") return /^(BUTTON|SUMMARY|A)$/.test(target.tagName) ? null : () => view.play();
   if (/^[1-9]$/.test(key)) return () => view.select(Number(key) - 1);
@@ -18,5 +22,8 @@ export function keyAction(view, event) {
     "[": () => view.active > 0 && view.choose(view.active - 1), "]": () => view.active < view.tabs.length - 1 && view.choose(view.active + 1),
     Escape: () => view.tip.hide(),
   };
-  return actions[key.length === 1 ? key.toLowerCase() : key] ?? null;
+  const own = key.length === 1 ? key.toLowerCase() : key;
+  // A key that is held down moves on, but does not act again and again.
+  if (event.repeat && /^[qxfvd]$/.test(own)) return () => {};
+  return Object.hasOwn(actions, own) ? actions[own] : null;
 }

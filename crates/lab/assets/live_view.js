@@ -1,7 +1,7 @@
 // A running cluster live: what its sites tell is drawn as it comes. The page only listens.
 
 import { ask } from "./api.js";
-import { h, problem, replace } from "./dom.js";
+import { h, patch, problem, replace } from "./dom.js";
 import { Model } from "./model.js";
 import { onlyLock } from "./trace_panels.js";
 import { TraceView } from "./trace_view.js";
@@ -135,10 +135,10 @@ export class LiveView extends TraceView {
       slow && `Clocks were behind and are corrected: ${slow}.`,
       failed && `The recording has failed: ${failed}`,
     ].filter(Boolean);
-    const row = ([name, site]) => h("tr", { "data-site": name, "data-watched": String(site.watched) },
+    const row = ([name, site]) => h("tr", { "data-site": name, "data-watched": String(site.watched), "data-left": site.left },
       h("td", {}, h("span", { class: site.watched ? "dot on" : "dot off", "aria-hidden": "true" }), name, cluster.leader === name && h("span", { class: "badge" }, "leads")),
-      h("td", {}, site.watched ? site.standing : site.why), h("td", { class: "number" }, site.lease_left === null ? "" : `${(site.lease_left / 1000).toFixed(1)} s`));
-    replace(this.boxes.more, h("h3", {}, `Cluster ${cluster.cluster}, view ${cluster.epoch}`),
+      h("td", {}, site.left !== null && `not a member since view ${site.left}; `, site.watched ? site.standing : site.why), h("td", { class: "number" }, site.lease_left === null ? "" : `${(site.lease_left / 1000).toFixed(1)} s`));
+    patch(this.boxes.more, h("h3", {}, `Cluster ${cluster.cluster}, view ${cluster.epoch}`),
       h("table", { class: "sites", "data-epoch": cluster.epoch, "data-leader": cluster.leader ?? "" }, h("thead", {}, h("tr", {}, h("th", {}, "site"), h("th", {}, ""), h("th", { class: "number" }, "lease"))), h("tbody", {}, Object.entries(sites).map(row))),
       h("p", { class: "small faint", id: "live-note" }, notes.join(" ")),
       h("p", { class: "small" }, `Watching ${pattern === "*" ? "all locks" : pattern}. `, h("a", { href: "/api/live/trace", download: "cluster.jsonl", id: "record" }, "Save what was seen"), ", to be opened again with ", h("code", {}, "meshlock lab FILE"), "."));

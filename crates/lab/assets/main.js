@@ -1,7 +1,7 @@
 // The page: which view the address bar asks for, theme, help. Each view is a module of its own.
 
-import { read } from "./address.js";
-import { h, problem, replace } from "./dom.js";
+import { arrived, read } from "./address.js";
+import { h, problem, replace, toast } from "./dom.js";
 import { openHelp } from "./help.js";
 import { RunView } from "./run_view.js";
 import { showGallery } from "./gallery.js";
@@ -13,40 +13,37 @@ import { LiveView } from "./live_view.js";
 const main = document.getElementById("main");
 let current = null;
 
-const VIEWS = {
-  home: (parts, rest) => VIEWS.gallery(parts, rest),
-  run: async (parts) => {
-    const view = new RunView(main);
-    current = view;
-    await view.open(parts);
-  },
-  gallery: (parts, rest) => showGallery(main, rest, parts),
-  compare: (parts) => showCompare(main, parts),
-  quorum: (parts) => showQuorum(main, parts),
-  trace: async (parts) => {
-    const view = new TraceView(main);
-    current = view;
-    await view.open(parts);
-  },
-  live: async () => {
-    const view = new LiveView(main);
-    current = view;
-    await view.open();
-  },
+/** Opens a view that is stepped, and remembers it. */
+const open = (View) => async (parts) => {
+  const view = new View(main);
+  current = view;
+  await view.open(parts);
 };
 
+const VIEWS = new Map(Object.entries({
+  home: (parts, rest) => showGallery(main, rest, parts),
+  gallery: (parts, rest) => showGallery(main, rest, parts),
+  run: open(RunView),
+  compare: (parts) => showCompare(main, parts),
+  quorum: (parts) => showQuorum(main, parts),
+  trace: open(TraceView),
+  live: open(LiveView),
+}));
+
 async function route() {
+  const { view, rest, parts } = read();
+  // A run that is shown already goes to another of its states; nothing is built anew.
+  if (view === "run" && current instanceof RunView) return current.restore(parts);
   current?.close?.();
   current = null;
-  const { view, rest, parts } = read();
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === view || (view === "home" && link.dataset.view === "gallery")) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   document.body.dataset.ready = "no";
   try {
-    if (!VIEWS[view]) throw new Error(`there is no view '${view}'; the views are run, gallery, compare, quorum, live and trace`);
-    await VIEWS[view](parts, rest);
+    if (!VIEWS.has(view)) throw new Error(`there is no view '${view}'; the views are run, gallery, compare, quorum, live and trace`);
+    await VIEWS.get(view)(parts, rest);
   } catch (error) {
     replace(main, problem("This address cannot be shown", error.message,
       h("p", {}, h("a", { href: "#/gallery" }, "Go to the gallery"), " or ", h("a", { href: "#/run" }, "start a plain run"), ".")));
@@ -73,11 +70,15 @@ addEventListener("keydown", (event) => {
   if (event.key === "?" && !/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) openHelp();
   else current?.key?.(event);
 });
-addEventListener("hashchange", route);
-addEventListener("error", (event) => {
-  replace(main, problem("Internal error of this page", event.message, h("p", {}, h("a", { href: "#/gallery" }, "Go to the gallery"))));
-});
-addEventListener("unhandledrejection", (event) => {
-  replace(main, problem("Internal error of this page", String(event.reason?.message ?? event.reason), h("p", {}, h("a", { href: "#/gallery" }, "Go to the gallery"))));
-});
+// Back and links: one of the two events comes, or both.
+const moved = () => { if (arrived()) route(); };
+addEventListener("hashchange", moved);
+addEventListener("popstate", moved);
+// What goes wrong beside the view is said, and the view stays.
+const failed = (why) => {
+  if (main.querySelector(".loading")) replace(main, problem("Internal error of this page", why, h("p", {}, h("a", { href: "#/gallery" }, "Go to the gallery"))));
+  else toast(`Internal error of this page: ${why}. What you see may be incomplete; the address bar still has your run.`);
+};
+addEventListener("error", (event) => failed(event.message));
+addEventListener("unhandledrejection", (event) => failed(String(event.reason?.message ?? event.reason)));
 route();

@@ -220,6 +220,17 @@ export class Model {
     return found;
   }
 
+  /** What the lines of one step tell; what goes to several sites is told once. */
+  tellStep(step) {
+    const told = [], { lines } = this;
+    for (const at of this.linesOf(step)) {
+      const last = told.at(-1);
+      if (last && this.name[at] === "send" && this.name[last[0]] === "send" && lines.site[at] === lines.site[last[0]] && lines.text[at] === lines.text[last[0]]) last.push(at);
+      else told.push([at]);
+    }
+    return told.map(([at, ...more]) => [this.tell(at), ...more.map((other) => this.siteName(lines.peer[other]))].join(", ")).join("; ");
+  }
+
   /** What a line tells, in words. */
   tell(at) {
     const { lines } = this;
@@ -240,6 +251,7 @@ export class Model {
       case "fail": return `${site} fails`;
       case "recover": return `${site} runs again`;
       case "lost": return `${text} from ${peer} to ${site} is lost`;
+      case "choose": return facts.choice ? `${site} chooses ${facts.choice[0] + 1} of ${facts.choice[1]}` : `${site} chooses`;
       case "learn": return `${site} learns about ${peer}`;
       case "wake": return `a timer of ${site} runs out`;
       case "cut": return lines.peer[at] < 0 ? `${site} is cut off` : `the link ${site}–${peer} is cut`;

@@ -1,6 +1,6 @@
 // Structures drawn live: trees and pointers, quorums, the staircase, information structures, queues, who waits for whom.
 
-import { h, replace, s } from "./dom.js";
+import { h, patch, s } from "./dom.js";
 import { circle, heap, tree } from "./layouts.js";
 
 const WIDE = 300;
@@ -12,7 +12,7 @@ const MAX_SITES = 32;
 /** Everything that the present algorithm has to show. */
 export function showPictures(box, moment, model) {
   const { sites } = moment;
-  if (sites.length > MAX_SITES) return replace(box, h("p", { class: "small faint" }, `Structures are drawn for up to ${MAX_SITES} sites.`));
+  if (sites.length > MAX_SITES) return patch(box, h("p", { class: "small faint" }, `Structures are drawn for up to ${MAX_SITES} sites.`));
   const parts = [];
   const named = (list) => [...new Set(sites.flatMap((site) => site[list].map((one) => one.name)))];
   const slots = [...new Set(sites.flatMap((site) => site.pointers.map((one) => one.slot)))].sort();
@@ -26,7 +26,7 @@ export function showPictures(box, moment, model) {
   if (named("sets").includes("inform set I") && named("sets").includes("request set R") && model.spec.startsWith("sanders")) parts.push(conditions(sites));
   if (named("queues").length) parts.push(queues(sites));
   parts.push(picture("Who waits for whom", waitFor(sites)));
-  replace(box, parts);
+  patch(box, parts);
 }
 
 function picture(title, drawing) {
@@ -38,9 +38,10 @@ function node(place, site, at) {
     s("text", { x: place.x, y: place.y + 4, "text-anchor": "middle", class: `on-node on-${site.phase}` }, `S${at}`)];
 }
 
-/** An arrow between two places that ends at the rim of the circle, bent if another goes back. */
-function arrow(from, to, attributes, bend = 14) {
-  if (from === to) return s("g", attributes, s("circle", { class: "arrow", cx: from.x + 15, cy: from.y - 15, r: 9 }));
+/** An arrow between two places that ends at the rim of the circle, bent if another goes back; the `nth` of those between the same two is bent more. */
+function arrow(from, to, attributes, bend = 14, nth = 0) {
+  if (from === to) return s("g", attributes, s("circle", { class: "arrow", cx: from.x + 15, cy: from.y - 15, r: 9 + 4 * nth }));
+  bend += 26 * nth;
   const dx = to.x - from.x, dy = to.y - from.y, far = Math.hypot(dx, dy) || 1;
   const mx = (from.x + to.x) / 2 - (dy / far) * bend, my = (from.y + to.y) / 2 + (dx / far) * bend;
   const ax = to.x - mx, ay = to.y - my, reach = Math.hypot(ax, ay) || 1;
@@ -66,7 +67,7 @@ function pointers(sites, slot, model) {
   return h("div", {},
     frame(places, told.join(", ") || "no pointers",
       edges.flatMap((list, at) => list.filter((to) => to > at).map((to) => s("line", { class: "edge", x1: places[at].x, y1: places[at].y, x2: places[to].x, y2: places[to].y }))),
-      sites.flatMap((site, at) => mine(site).filter((one) => one.name !== "tree").map((one) => arrow(places[at], places[one.to], { class: `kind-${names.indexOf(one.name) % 8}`, "data-arrow": `${one.name}:${at}-${one.to}` }, hasTree ? 8 : 14))),
+      sites.flatMap((site, at) => mine(site).filter((one) => one.name !== "tree").map((one, place, all) => arrow(places[at], places[one.to], { class: `kind-${names.indexOf(one.name) % 8}`, "data-arrow": `${one.name}:${at}-${one.to}` }, hasTree ? 8 : 14, all.slice(0, place).filter((other) => other.to === one.to).length))),
       sites.map((site, at) => node(places[at], site, at))),
     names.length > 1 && h("p", { class: "legend" }, names.map((name, at) => h("span", { class: `kind-${at % 8}` }, name))),
     model.algorithm?.kind === "token" && h("p", { class: "small faint" }, `Token at: ${sites.map((site, at) => (site.tokens ? `S${at}` : "")).filter(Boolean).join(", ") || "on its way"}`));

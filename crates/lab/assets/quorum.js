@@ -1,7 +1,7 @@
 // The quorum workbench: build a family of sets, see whether they are quorums and what they cost, then run it.
 
 import { ask } from "./api.js";
-import { show as showAddress } from "./address.js";
+import { push, show } from "./address.js";
 import { digits, h, problem, replace, s } from "./dom.js";
 import { circle, heap, tree } from "./layouts.js";
 import { plotOf } from "./plot.js";
@@ -22,15 +22,15 @@ export async function showQuorum(main, parts) {
   draw();
   const form = h("form", { class: "form", onsubmit: (event) => {
     event.preventDefault();
-    judge(result, Object.fromEntries(new FormData(form)));
+    judge(result, push, Object.fromEntries(new FormData(form)));
   } }, h("label", {}, "Construction", build), inputs, h("button", { class: "main", id: "judge" }, "Build and judge"));
   replace(main, h("div", { class: "page" }, h("h1", {}, "Quorum workbench"),
     h("p", { class: "lead" }, "Sets of sites of which every two meet. Small ones cost few messages, well spread ones share the work, many different ones survive failures."), form, result));
-  await judge(result, Object.keys(parts).length ? parts : { build: "plane", order: "2" });
+  await judge(result, show, Object.keys(parts).length ? parts : { build: "plane", order: "2" });
 }
 
-async function judge(box, parts) {
-  showAddress("quorum", parts);
+async function judge(box, address, parts) {
+  address("quorum", parts);
   let family;
   try {
     family = await ask("quorum", parts);

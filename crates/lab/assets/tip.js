@@ -23,7 +23,7 @@ export class Tip {
     }
     this.hide();
     const way = message.lost ? "lost" : `sent in step ${message.sent + 1}${message.received === Infinity ? ", on its way" : `, received in step ${message.received + 1}`}`;
-    replace(this.box, h("strong", { class: kindClass(model.kinds, message.kind) }, message.kind), ` ${model.siteName(message.from)} → ${model.siteName(message.to)}`,
+    replace(this.box, h("strong", { class: kindClass(message.kind) }, message.kind), ` ${model.siteName(message.from)} → ${model.siteName(message.to)}`,
       h("div", { class: "mono" }, plain(model.lines.texts[message.text])), h("div", { class: "faint" }, `${way}; shaded: its causal past`));
     this.#put(place);
   }

@@ -1,7 +1,7 @@
 // What a trace says of one moment: who holds and who waits, which view runs, and the state of a site where the trace has states.
 
 import { send } from "./api.js";
-import { h, plain, replace } from "./dom.js";
+import { h, patch, plain } from "./dom.js";
 
 /** Who holds and who waits after the first lines of a trace; going on is quick, going back starts from the first line. */
 export class Standing {
@@ -61,7 +61,7 @@ const MAX_LOCKS = 100;
 export function showLocks(box, model, standing) {
   const used = [...standing.locks].filter(([, lock]) => lock.holders.length + lock.waiters.length > 0);
   const client = (one) => h("li", { "data-at": model.siteName(one.site) }, h("strong", {}, model.siteName(one.site)), one.who && ` ${one.who}`, one.fence !== undefined && h("span", { class: "faint" }, ` fence ${one.fence}`));
-  replace(box, h("h3", {}, "Holders and queues"),
+  patch(box, h("h3", {}, "Holders and queues"),
     standing.view && h("p", { class: "small faint", "data-view": standing.view.epoch }, `View ${standing.view.epoch}: ${standing.view.members.join(", ")}`),
     used.length === 0 && h("p", { class: "small faint" }, "Nobody holds anything or waits here."),
     used.slice(0, MAX_LOCKS).map(([name, lock]) => h("section", { class: "lock", "data-lock": name, "data-holders": lock.holders.map((one) => model.siteName(one.site)).join(" "), "data-waiters": lock.waiters.length },
@@ -75,7 +75,7 @@ export function showLocks(box, model, standing) {
 export async function showTraceState(box, model, site, at) {
   const { lines } = model, asked = `${site} ${at}`;
   box.dataset.asked = asked;
-  if (!lines.states.length) return replace(box, h("h3", {}, "States"), h("p", { class: "small faint", "data-states": "none" }, "This trace has no states. ", h("code", {}, "meshlock sim --trace-state"), ", ", h("code", {}, "meshlock trace --state"), " and ", h("code", {}, "meshlock lab --attach --state"), " write or show them."));
+  if (!lines.states.length) return patch(box, h("h3", {}, "States"), h("p", { class: "small faint", "data-states": "none" }, "This trace has no states. ", h("code", {}, "meshlock sim --trace-state"), ", ", h("code", {}, "meshlock trace --state"), " and ", h("code", {}, "meshlock lab --attach --state"), " write or show them."));
   const found = [];
   for (let line = at - 1; line >= 0 && found.length < 2; line--) {
     if (lines.site[line] !== site || lines.state[line] < 0) continue;
@@ -83,13 +83,13 @@ export async function showTraceState(box, model, site, at) {
     if (found.length === 1 && lines.state[line] === lines.state[found[0]] && lines.time[line] === lines.time[found[0]]) continue;
     found.push(line);
   }
-  if (found.length === 0) return replace(box, h("h3", {}, `State of ${model.siteName(site)}`), h("p", { class: "small faint", "data-states": "before" }, "No line of this site yet."));
+  if (found.length === 0) return patch(box, h("h3", {}, `State of ${model.siteName(site)}`), h("p", { class: "small faint", "data-states": "before" }, "No line of this site yet."));
   const [now, before] = found, text = (line) => (line === undefined ? "" : lines.states[lines.state[line]]);
   const { fields } = await send("fields", `${text(before)}\n${text(now)}`);
   if (box.dataset.asked !== asked) return;
   const machine = lines.facts[now]?.machine, lock = lines.locks[lines.lock[now]];
   const row = (field) => h("tr", { "data-changed": String(before !== undefined && field.changed), "data-field": field.name }, h("td", {}, field.name), h("td", { class: "mono" }, plain(field.value)));
-  replace(box, h("h3", {}, `State of ${model.siteName(site)}`),
+  patch(box, h("h3", {}, `State of ${model.siteName(site)}`),
     h("p", { class: "small faint" }, `after line ${now + 1}${lines.locks.length > 1 ? `, lock ${lock}` : ""}${machine === undefined ? "" : `; messages and states call it S${machine}`}`),
     h("table", { class: "fields", "data-states": "shown" }, h("tbody", {}, fields.map(row))));
 }

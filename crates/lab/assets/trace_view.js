@@ -111,7 +111,7 @@ export class TraceView {
     const kinds = model.kinds.join();
     if (this.boxes.legend.dataset.kinds !== kinds) {
       this.boxes.legend.dataset.kinds = kinds;
-      replace(this.boxes.legend, model.kinds.map((kind) => h("span", { class: kindClass(model.kinds, kind) }, kind)), h("span", { class: "bar-waiting" }, "waits"), h("span", { class: "bar-inside" }, "inside"), h("span", { class: "bar-failed" }, "not in the view"));
+      replace(this.boxes.legend, model.kinds.map((kind) => h("span", { class: kindClass(kind) }, kind)), h("span", { class: "bar-waiting" }, "waits"), h("span", { class: "bar-inside" }, "inside"), h("span", { class: "bar-failed" }, "not in the view"));
     }
   }
 

@@ -1,14 +1,15 @@
-//! Frame times while a run of 100,000 events is scrolled and zoomed in a real browser: `cargo bench -p meshlock-lab --bench scroll`.
+//! Frame times while a run of 100,000 events is scrolled and zoomed in a real browser, and how far the panels are behind while 50 sites
+//! are played at 20 steps a second: `cargo bench -p meshlock-lab --bench scroll`.
 //!
-//! It fails if a frame takes 50 ms or longer.
+//! It fails if a frame takes 50 ms or longer, or if the panels are two steps behind or more.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
-#[path = "../tests/browser/driver.rs"]
+#[path = "../tests/browser/driver/mod.rs"]
 #[expect(dead_code, reason = "the tests use more of it")]
 mod driver;
 
-use driver::Browser;
+use driver::{Browser, Engine};
 use meshlock_lab::server::LabOptions;
 
 /// A script that scrolls through the whole run in 240 frames, zooms out and in again, and returns the times between frames.
@@ -22,6 +23,31 @@ const SCROLL: &str = "(async () => { const canvas = document.querySelector('canv
     for (let at = 0; at < 40; at++) await turn({ deltaY: -60, ctrlKey: true }); \
     return { gaps, paints, events: Number(canvas.dataset.events) }; })()";
 
+/// A script that plays 100 steps, and returns how long that took, how many moments the panels have shown, and how many steps they were behind at most.
+const PLAY: &str = "(async () => { const main = document.getElementById('main'), where = document.getElementById('where'); \
+    const shown = []; const at = () => Number(where.textContent.split(' ')[0]); \
+    new MutationObserver(() => { if (main.dataset.at !== '') shown.push(at() - Number(main.dataset.at)); }).observe(main, { attributes: true, attributeFilter: ['data-at'] }); \
+    const speed = document.querySelector('[aria-label=Speed]'); speed.value = '20'; speed.dispatchEvent(new Event('change')); \
+    const start = performance.now(), first = at(); document.getElementById('play').click(); \
+    while (at() < first + 100) await new Promise((done) => requestAnimationFrame(done)); \
+    document.getElementById('play').click(); \
+    return { seconds: (performance.now() - start) / 1000, shown: shown.length, behind: Math.max(...shown) }; })()";
+
+/// Plays algorithms with 50 sites.
+fn play(browser: &Browser, page: &str) {
+    for algorithm in ["lamport", "ricart-agrawala", "maekawa", "suzuki-kasami"] {
+        browser.open(&format!("{page}/#/run?algo={algorithm}&n=50&load=saturated&until=2000&at=1000"));
+        let measured = browser.promised(PLAY);
+        println!(
+            "{algorithm}, 50 sites: 100 steps in {:.1} s, {} moments shown, {} steps behind at most",
+            measured["seconds"].as_f64().unwrap_or_default(),
+            measured["shown"],
+            measured["behind"]
+        );
+        assert!(measured["behind"].as_u64().is_some_and(|behind| behind < 2), "the panels do not keep up");
+    }
+}
+
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let listener = runtime.block_on(meshlock_lab::server::listen(0)).expect("a port");
@@ -29,8 +55,9 @@ fn main() {
     std::thread::spawn(move || {
         runtime.block_on(meshlock_lab::server::serve(listener, LabOptions::default()))
     });
-    let browser = Browser::start().expect("chromium and chromedriver");
+    let browser = Browser::start(Engine::Chromium).expect("chromium and chromedriver");
     browser.resize(1440, 900);
+    play(&browser, &page);
     browser.open(&format!("{page}/#/run?algo=ricart-agrawala&n=8&load=saturated&until=60000&at=30000"));
     let measured = browser.promised(SCROLL);
     let sorted = |name: &str| -> Vec<f64> {

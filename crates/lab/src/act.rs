@@ -3,6 +3,9 @@
 //! A run is its setup and a list of acts, each at a step: `0q0.q1.d0-1.7f2` means that at step 0 site 0 requests, at step 1
 //! site 1 does, at step 2 the oldest message from 0 to 1 arrives, and at step 7 site 2 fails. At all other steps the next event
 //! that is due happens.
+//!
+//! `0q0_1-0` says how site 0 chooses in that step what its paper leaves open: alternative 1 of the first choice, 0 of the second.
+//! What is not said is drawn by the run's seed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -57,19 +60,31 @@ pub(crate) enum UserAct {
     Heal,
 }
 
+/// An act, and how the site chooses in that step what its paper leaves open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChosenAct {
+    pub(crate) act: UserAct,
+    /// The answers to what the site asks, in turn; what it asks beyond them is drawn.
+    pub(crate) answers: Vec<u32>,
+}
+
 /// The acts of a run, by step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Acts(Vec<(usize, UserAct)>);
+pub(crate) struct Acts(Vec<(usize, ChosenAct)>);
 
 /// The largest number of acts in an address.
 pub(crate) const MAX_ACTS: usize = 20_000;
+
+/// The largest number of choices of an act in an address.
+const MAX_ANSWERS: usize = 1000;
 
 /// Why a list of acts cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ActsError {
     /// An act is malformed.
     #[error(
-        "'{0}' is no act; acts look like 0q1 (site 1 requests at step 0), 3d0-2 (a message from 0 to 2 arrives), 5f1"
+        "'{0}' is no act; acts look like 0q1 (site 1 requests at step 0), 3d0-2 (a message from 0 to 2 arrives), 5f1, or 0q1_2 \
+         (the same, and the site chooses alternative 2)"
     )]
     Unreadable(String),
     /// Two acts are at the same step, or the acts are not in order.
@@ -86,12 +101,12 @@ impl Acts {
     }
 
     /// These acts at successive steps, from the first step on.
-    pub(crate) fn script(acts: Vec<UserAct>) -> Self {
+    pub(crate) fn script(acts: Vec<ChosenAct>) -> Self {
         Acts(acts.into_iter().enumerate().collect())
     }
 
     /// The act at `step`, if there is one.
-    pub(crate) fn at(&self, step: usize) -> Option<&UserAct> {
+    pub(crate) fn at(&self, step: usize) -> Option<&ChosenAct> {
         let at = self.0.binary_search_by_key(&step, |&(at, _)| at).ok()?;
         Some(&self.0[at].1)
     }
@@ -101,7 +116,7 @@ impl FromStr for Acts {
     type Err = ActsError;
 
     fn from_str(text: &str) -> Result<Self, ActsError> {
-        let mut acts: Vec<(usize, UserAct)> = Vec::new();
+        let mut acts: Vec<(usize, ChosenAct)> = Vec::new();
         for word in text.split('.').filter(|word| !word.is_empty()) {
             if acts.len() == MAX_ACTS {
                 return Err(ActsError::TooMany);
@@ -134,6 +149,34 @@ impl fmt::Display for Acts {
             }
             write!(f, "{act}")?;
             next = Some(step + 1);
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for ChosenAct {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (act, answers) = match text.split_once('_') {
+            None => (text, Vec::new()),
+            Some((act, answers)) => {
+                let numbers = answers.split('-').map(|word| word.parse().map_err(|_| ()));
+                (act, numbers.take(MAX_ANSWERS + 1).collect::<Result<Vec<u32>, ()>>()?)
+            }
+        };
+        if answers.len() > MAX_ANSWERS {
+            return Err(());
+        }
+        Ok(ChosenAct { act: act.parse()?, answers })
+    }
+}
+
+impl fmt::Display for ChosenAct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.act)?;
+        for (at, answer) in self.answers.iter().enumerate() {
+            write!(f, "{}{answer}", if at == 0 { '_' } else { '-' })?;
         }
         Ok(())
     }
@@ -224,21 +267,28 @@ mod tests {
         let all = "0q0.q1.d0-1.d0-1-2.u1-0.l1-0-1.9t0-1-0-15.w2.f2.n0-2.v2.c0-1.m0-1.s0-2.h.x0.r1";
         assert_eq!(all.parse::<Acts>().unwrap().to_string(), all);
         assert_eq!("".parse::<Acts>().unwrap(), Acts::none());
+        let chosen = "0q0_1.d0-1_2-0.5x1";
+        assert_eq!(chosen.parse::<Acts>().unwrap().to_string(), chosen);
     }
 
     #[test]
     fn an_act_without_a_step_follows_the_one_before_it() {
         let acts: Acts = "4q0.q1.9f0".parse().unwrap();
-        assert_eq!(acts.at(5), Some(&UserAct::Request(SiteId::new(1))));
+        let request = ChosenAct { act: UserAct::Request(SiteId::new(1)), answers: Vec::new() };
+        assert_eq!(acts.at(5), Some(&request));
         assert_eq!(acts.at(6), None);
         assert_eq!(acts.0.last().map(|&(step, _)| step), Some(9));
     }
 
     #[test]
     fn nonsense_is_named_and_nothing_panics() {
-        for nonsense in ["q", "0", "zz", "0q99999999999", "3d1", "s999999999", "q1q2", "0q-", "ü1"] {
+        for nonsense in
+            ["q", "0", "zz", "0q99999999999", "3d1", "s999999999", "q1q2", "0q-", "ü1", "q1_", "q1_x", "_1"]
+        {
             assert!(matches!(nonsense.parse::<Acts>(), Err(ActsError::Unreadable(_))), "{nonsense}");
         }
+        let many = format!("q1_{}", vec!["0"; MAX_ANSWERS + 1].join("-"));
+        assert!(matches!(many.parse::<Acts>(), Err(ActsError::Unreadable(_))));
         assert!(matches!("5q0.3q1".parse::<Acts>(), Err(ActsError::OutOfOrder(_))));
     }
 }

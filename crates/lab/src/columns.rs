@@ -1,12 +1,12 @@
 //! The lines of a run in columns, with each distinct message once, so that 100,000 lines are small enough to send to the page.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
+use std::fmt::Display;
 
 use meshlock_protocol::Message;
 use meshlock_sim::trace::{TraceKind, Written};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::import::PlacedLine;
 use crate::playback::PlaybackLine;
@@ -32,7 +32,7 @@ pub struct Columns {
     pub(crate) text: Vec<i64>,
     /// The names of the kinds.
     pub(crate) kinds: Vec<&'static str>,
-    /// The messages as the algorithm prints them.
+    /// The messages: of a run as their papers write them, of a trace as it has them.
     pub(crate) texts: Vec<String>,
     /// The kind of each of `texts`.
     pub(crate) text_kinds: Vec<String>,
@@ -64,6 +64,9 @@ impl Columns {
     pub(crate) fn push<M: Message>(&mut self, line: &PlaybackLine<M>) {
         let message = line.message.as_ref();
         let text = message.map(|(_, message)| self.text(message, message.kind()));
+        if let Some(choice) = line.choice {
+            self.facts.insert(self.len(), json!({ "choice": choice }));
+        }
         self.push_parts(
             line.step,
             line.time.as_units(),
@@ -118,9 +121,9 @@ impl Columns {
         self.text.push(message.map_or(NONE, |(_, text)| text));
     }
 
-    /// The index of a message's text.
-    pub(crate) fn text(&mut self, message: impl Debug, kind: &str) -> i64 {
-        self.text_of(&format!("{message:?}"), kind)
+    /// The index of a message's text, as its paper writes it.
+    pub(crate) fn text(&mut self, message: impl Display, kind: &str) -> i64 {
+        self.text_of(&message.to_string(), kind)
     }
 
     /// The index of a text that is printed already.
@@ -158,6 +161,7 @@ fn facts(line: &Written) -> Map<String, Value> {
         ("epoch", epoch.map(Value::from)),
         ("members", line.members.clone().map(Value::from)),
         ("count", line.count.map(Value::from)),
+        ("choice", line.choice.map(|choice| json!(choice))),
     ];
     all.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value))).collect()
 }

@@ -79,6 +79,7 @@ fn unbroken<A: Algorithm>(playback: &Playback<A>, property: Property) -> (Light,
         | Property::Tokens
         | Property::Invariants
         | Property::Refusals
+        | Property::Bypass
         | Property::Quiet
         | Property::Messages => (Light::Holds, "holds after every step so far".to_owned()),
     }

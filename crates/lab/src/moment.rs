@@ -1,5 +1,7 @@
 //! Moments: everything that the page shows of a run after one step.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use meshlock_protocol::registry::info::{Formula, Scale};
 use meshlock_protocol::{Algorithm, SiteId, SiteSet, View};
 use serde::Serialize;
@@ -34,6 +36,16 @@ pub(crate) struct Named<T> {
     pub(crate) items: Vec<T>,
 }
 
+/// A value for each site, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ValueTable {
+    /// What the paper calls it.
+    pub(crate) name: &'static str,
+    /// The token that it belongs to, if each token has its own.
+    pub(crate) slot: Option<u32>,
+    pub(crate) values: Vec<String>,
+}
+
 /// One site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SiteMoment {
@@ -47,9 +59,14 @@ pub struct SiteMoment {
     /// Whether it can recover: it has failed, and all others know.
     pub(crate) can_recover: bool,
     pub(crate) fields: Vec<StateField>,
+    /// The names of what the last step changed of the rest.
+    pub(crate) changed: BTreeSet<&'static str>,
     pub pointers: Vec<Arrow>,
     pub(crate) sets: Vec<Named<usize>>,
     pub(crate) queues: Vec<Named<String>>,
+    pub(crate) tables: Vec<ValueTable>,
+    /// Single values, by name.
+    pub(crate) values: Vec<(&'static str, String)>,
     /// The sites that it waits for, as far as it knows.
     pub waits_for: Vec<usize>,
 }
@@ -111,18 +128,72 @@ pub struct Moment {
     pub(crate) entries: Vec<EntryMoment>,
 }
 
+/// What differs between two moments of one run. What is small is there in any case.
+#[derive(Debug, Serialize)]
+pub struct MomentChange<'a> {
+    step: usize,
+    time: f64,
+    /// The sites that differ.
+    sites: BTreeMap<usize, &'a SiteMoment>,
+    /// The numbers of the messages that are not in flight any more, or not as they were.
+    gone: Vec<usize>,
+    /// The messages that are in flight now and were not, or not as they are now.
+    pending: Vec<&'a PendingMoment>,
+    cut: &'a [[usize; 2]],
+    away: &'a [usize],
+    lamps: &'a [Lamp],
+    counters: &'a Counters,
+    entries: &'a [EntryMoment],
+}
+
+impl Moment {
+    /// What differs from another moment of the same run.
+    pub fn since<'a>(&'a self, base: &Moment) -> MomentChange<'a> {
+        let sites = self.sites.iter().enumerate().zip(&base.sites);
+        let numbered = |pending: &'a [PendingMoment]| -> BTreeMap<usize, &'a PendingMoment> {
+            pending.iter().map(|message| (message.number, message)).collect()
+        };
+        let (now, before) = (numbered(&self.pending), &base.pending);
+        let same = |message: &&PendingMoment| now.get(&message.number).is_some_and(|now| *now == *message);
+        let kept: BTreeSet<usize> = before.iter().filter(same).map(|message| message.number).collect();
+        MomentChange {
+            step: self.step,
+            time: self.time,
+            sites: sites.filter(|((_, now), before)| now != before).map(|(now, _)| now).collect(),
+            gone: before
+                .iter()
+                .map(|message| message.number)
+                .filter(|number| !kept.contains(number))
+                .collect(),
+            pending: self.pending.iter().filter(|message| !kept.contains(&message.number)).collect(),
+            cut: &self.cut,
+            away: &self.away,
+            lamps: &self.lamps,
+            counters: &self.counters,
+            entries: &self.entries,
+        }
+    }
+}
+
 /// The number of the last entries that are shown.
 const ENTRIES_TOLD: usize = 12;
 
-/// The printed state of every site.
-pub(crate) fn printed<A: Algorithm>(playback: &Playback<A>) -> Vec<String> {
-    playback.world().sites().iter().map(|site| format!("{site:?}")).collect()
+/// The state of one site, as it prints it and as its paper draws it.
+#[derive(Clone, Debug)]
+pub(crate) struct ShownState {
+    printed: String,
+    view: View,
 }
 
-/// The moment of `playback`; `before` has the printed states of one step earlier.
-pub(crate) fn of<A: Algorithm>(playback: &Playback<A>, before: &[String]) -> Moment {
+/// The state of every site.
+pub(crate) fn states<A: Algorithm>(playback: &Playback<A>) -> Vec<ShownState> {
+    let shown = |site: &A| ShownState { printed: format!("{site:?}"), view: site.view() };
+    playback.world().sites().iter().map(shown).collect()
+}
+
+/// The moment of `playback`; `now` and `before` have the states of its sites, these of one step earlier.
+pub(crate) fn of<A: Algorithm>(playback: &Playback<A>, now: &[ShownState], before: &[ShownState]) -> Moment {
     let world = playback.world();
-    let now = printed(playback);
     let sites = SiteId::all(now.len());
     Moment {
         step: playback.steps(),
@@ -152,10 +223,16 @@ fn indices(sites: &SiteSet) -> Vec<usize> {
     sites.iter().map(SiteId::index).collect()
 }
 
-fn site<A: Algorithm>(playback: &Playback<A>, id: SiteId, now: &str, before: &str) -> SiteMoment {
+fn site<A: Algorithm>(
+    playback: &Playback<A>,
+    id: SiteId,
+    now: &ShownState,
+    before: &ShownState,
+) -> SiteMoment {
     let world = playback.world();
     let machine = world.site(id);
-    let View { pointers, sets, queues, waits_for } = machine.view();
+    let changed = changed(&now.view, &before.view);
+    let View { pointers, sets, queues, tables, values, waits_for } = now.view.clone();
     SiteMoment {
         phase: match (world.is_up(id), world.inside().contains(id), world.is_waiting(id)) {
             (false, ..) => "failed",
@@ -167,7 +244,8 @@ fn site<A: Algorithm>(playback: &Playback<A>, id: SiteId, now: &str, before: &st
         tokens: machine.tokens(),
         passed: playback.passed(id),
         can_recover: world.info().failures.recovery && world.can_recover(id),
-        fields: changes(now, before),
+        fields: changes(&now.printed, &before.printed),
+        changed,
         pointers: pointers
             .into_iter()
             .map(|arrow| Arrow {
@@ -178,8 +256,39 @@ fn site<A: Algorithm>(playback: &Playback<A>, id: SiteId, now: &str, before: &st
             .collect(),
         sets: sets.into_iter().map(|(name, set)| Named { name, items: indices(&set) }).collect(),
         queues: queues.into_iter().map(|(name, items)| Named { name, items }).collect(),
+        tables: tables
+            .into_iter()
+            .map(|table| ValueTable {
+                name: table.name,
+                slot: table.slot.map(|slot| slot.0),
+                values: table.rows.into_iter().map(|(_, value)| value).collect(),
+            })
+            .collect(),
+        values,
         waits_for: if world.is_waiting(id) { indices(&waits_for) } else { Vec::new() },
     }
+}
+
+/// The names of the pointers, sets, lists and values that differ.
+fn changed(now: &View, before: &View) -> BTreeSet<&'static str> {
+    fn differing<T: PartialEq>(
+        now: &[T],
+        before: &[T],
+        name: impl Fn(&T) -> &'static str,
+    ) -> Vec<&'static str> {
+        let gone = before.iter().filter(|one| !now.contains(one));
+        now.iter().filter(|one| !before.contains(one)).chain(gone).map(name).collect()
+    }
+    [
+        differing(&now.pointers, &before.pointers, |pointer| pointer.name),
+        differing(&now.sets, &before.sets, |(name, _)| name),
+        differing(&now.queues, &before.queues, |(name, _)| name),
+        differing(&now.tables, &before.tables, |table| table.name),
+        differing(&now.values, &before.values, |(name, _)| name),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// The fields of a state, with those marked that differ from the state before.
@@ -204,7 +313,7 @@ fn pending<A: Algorithm>(playback: &Playback<A>) -> Vec<PendingMoment> {
                 nth,
                 due: pending.due().as_units(),
                 kind: meshlock_protocol::Message::kind(&packet.message),
-                text: format!("{:?}", packet.message),
+                text: packet.message.to_string(),
                 held,
             });
         }

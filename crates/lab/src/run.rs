@@ -3,20 +3,24 @@
 //! Nothing of the past is stored but the lines and, at regular intervals, the whole playback: the state at any step is played
 //! again from the nearest one before it, so that stepping back and forth returns to the same state by construction.
 
+use std::collections::VecDeque;
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use meshlock_protocol::registry::Visitor;
 use meshlock_protocol::{Algorithm, SiteId, Spec};
 use meshlock_sim::trace::{Whose, Written};
 
 use crate::columns::Columns;
-use crate::moment::{self, Moment};
+use crate::moment::{self, Moment, ShownState};
 use crate::playback::{ActError, LineKind, Playback, PlaybackLine};
 use crate::setup::{RunSetup, SetupError};
 
 /// The number of steps between two playbacks that are kept.
 const INTERVAL: usize = 2048;
+
+/// The number of moments that are kept.
+const MAX_SHOWN: usize = 4;
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +46,7 @@ pub trait Run: Send + Sync {
     /// Its lines as the page draws them.
     fn columns(&self) -> Columns;
     /// Everything after `step` steps.
-    fn moment(&self, step: usize) -> Moment;
+    fn moment(&self, step: usize) -> Arc<Moment>;
     /// Its lines in the trace format.
     fn write_trace(&self, out: &mut dyn Write) -> std::io::Result<()>;
 }
@@ -71,6 +75,21 @@ struct Played<A: Algorithm> {
     kept: Vec<Playback<A>>,
     steps: usize,
     end: End,
+    shown: Mutex<LastShown<A>>,
+}
+
+/// What was shown last: the next moment is mostly the one after it, and is compared with it.
+struct LastShown<A: Algorithm> {
+    /// The playback that has come so far, and the states of its sites.
+    last: Option<(Playback<A>, Vec<ShownState>)>,
+    /// The last moments, latest first.
+    moments: VecDeque<Arc<Moment>>,
+}
+
+impl<A: Algorithm> Default for LastShown<A> {
+    fn default() -> Self {
+        LastShown { last: None, moments: VecDeque::new() }
+    }
 }
 
 impl<A: Algorithm> Played<A> {
@@ -90,12 +109,14 @@ impl<A: Algorithm> Played<A> {
                 kept.push(playback.clone());
             }
         };
-        Ok(Played { steps: playback.steps(), setup, spec, lines, kept, end })
+        Ok(Played { steps: playback.steps(), setup, spec, lines, kept, end, shown: Mutex::default() })
     }
 
-    /// The playback after `step` steps.
-    fn at(&self, step: usize) -> Playback<A> {
-        let mut playback = self.kept[step.min(self.steps) / INTERVAL].clone();
+    /// The playback after `step` steps, played on from `near` if that is on the way.
+    fn at(&self, step: usize, near: Option<Playback<A>>) -> Playback<A> {
+        let kept = &self.kept[step.min(self.steps) / INTERVAL];
+        let near = near.filter(|near| (kept.steps()..=step).contains(&near.steps()));
+        let mut playback = near.unwrap_or_else(|| kept.clone());
         while playback.steps() < step && playback.advance() == Ok(true) {}
         playback
     }
@@ -126,12 +147,28 @@ impl<A: Algorithm> Run for Played<A> {
         columns
     }
 
-    fn moment(&self, step: usize) -> Moment {
+    fn moment(&self, step: usize) -> Arc<Moment> {
         let step = step.min(self.steps);
-        let mut playback = self.at(step.saturating_sub(1));
-        let before = moment::printed(&playback);
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(moment) = shown.moments.iter().find(|moment| moment.step == step) {
+            return Arc::clone(moment);
+        }
+        let earlier = step.saturating_sub(1);
+        let (mut playback, before) = match shown.last.take() {
+            Some((last, states)) if last.steps() == earlier => (last, states),
+            last => {
+                let playback = self.at(earlier, last.map(|(last, _)| last));
+                let states = moment::states(&playback);
+                (playback, states)
+            }
+        };
         while playback.steps() < step && playback.advance() == Ok(true) {}
-        moment::of(&playback, &before)
+        let now = moment::states(&playback);
+        let moment = Arc::new(moment::of(&playback, &now, &before));
+        shown.last = Some((playback, now));
+        shown.moments.truncate(MAX_SHOWN - 1);
+        shown.moments.push_front(Arc::clone(&moment));
+        moment
     }
 
     fn write_trace(&self, out: &mut dyn Write) -> std::io::Result<()> {
@@ -141,6 +178,7 @@ impl<A: Algorithm> Run for Played<A> {
             let written = Written {
                 peer: line.peer.map(number),
                 message: line.message.as_ref().map(|(_, message)| format!("{message:?}")),
+                choice: line.choice,
                 ..Written::new(line.time.as_units(), kind, number(line.site), "lab")
             };
             serde_json::to_writer(&mut *out, &written)?;

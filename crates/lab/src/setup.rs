@@ -181,7 +181,9 @@ impl fmt::Display for RunSetup {
     /// Writes the address with all its parts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Cluster { sites, permits } = self.cluster;
-        write!(f, "algo={}&n={sites}&k={permits}", self.algorithm)?;
+        // In an address a plus sign stands for a space. Structures have some.
+        let algorithm = self.algorithm.replace('+', "%2B");
+        write!(f, "algo={algorithm}&n={sites}&k={permits}")?;
         if !self.holders.is_empty() {
             let holders: Vec<String> = self.holders.iter().map(ToString::to_string).collect();
             write!(f, "&holders={}", holders.join("-"))?;

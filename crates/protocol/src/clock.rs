@@ -25,12 +25,14 @@ impl Clock {
     }
 
     /// Counts a local event: advances the clock by one and returns the new value.
+    #[inline]
     pub fn tick(&mut self) -> Clock {
         self.0 = self.0.saturating_add(1);
         *self
     }
 
     /// Observes a message that was sent at `other`: the clock is never behind it from now on. (This does not count as an event.)
+    #[inline]
     pub fn observe(&mut self, other: Clock) {
         self.0 = self.0.max(other.0);
     }

@@ -103,6 +103,7 @@ impl FenceClock {
     }
 
     /// Observes the stamp of a message that has arrived. A stamp that is refused changes nothing.
+    #[inline]
     pub fn observe(&mut self, stamp: Stamp) -> Result<(), StampOutOfRange> {
         if stamp.0 > Self::MAX_STAMP {
             return Err(StampOutOfRange(stamp.0));
@@ -114,6 +115,7 @@ impl FenceClock {
     }
 
     /// Notes that the process of this site enters. Returns the fence of its grant.
+    #[inline]
     pub fn enter(&mut self) -> Fence {
         self.clock += 1;
         assert!(self.clock >> CLOCK_BITS == 0, "an epoch ends before 2^{CLOCK_BITS} grants");

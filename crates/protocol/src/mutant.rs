@@ -19,6 +19,10 @@ pub enum Mutant {
     RicartAgrawalaEarlyReply,
     /// `ricart-agrawala`: of two requests with the same clock each is taken for the earlier.
     RicartAgrawalaWrongTieBreak,
+    /// `ricart-agrawala`: a site that leaves forgets its own number, and the others take the same number from it again.
+    RicartAgrawalaSameNumber,
+    /// `ricart-agrawala`: the normal form of endless runs leaves out the number in a REPLY.
+    RicartAgrawalaUnnamedNumber,
     /// `carvalho-roucairol`: a site that leaves forgets the requests that it has deferred.
     CarvalhoForgottenDeferred,
     /// `singhal-dynamic`: a waiting site that permits does not ask in turn.
@@ -59,6 +63,8 @@ pub enum Mutant {
     SrimaniReddyTokenKept,
     /// `srimani-reddy`: a site that enters reports the first permit.
     SrimaniReddyWrongSlot,
+    /// `central`: of those that wait the smallest id is served first, not the first that has asked.
+    CentralSmallestFirst,
     /// `token-ring`: a site that requests itself forgets that its successor does.
     TokenRingForgottenCall,
     /// `delegated`: a site that was appended to a chain too late is forgotten.
@@ -70,14 +76,15 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// Every mutant of an algorithm.
-    pub const ALL: [Mutant; 29] = [
+    /// Every mutant of an algorithm, but those of the normal form.
+    pub const ALL: [Mutant; 31] = [
         Mutant::LamportLostMax,
         Mutant::LamportDeafClock,
         Mutant::LamportReleaseNotToAll,
         Mutant::LamportOmitsUnasked,
         Mutant::RicartAgrawalaEarlyReply,
         Mutant::RicartAgrawalaWrongTieBreak,
+        Mutant::RicartAgrawalaSameNumber,
         Mutant::CarvalhoForgottenDeferred,
         Mutant::SinghalDynamicNotAskedBack,
         Mutant::LodhaQueueByArrival,
@@ -98,6 +105,7 @@ impl Mutant {
         Mutant::MakkiEndlessTimer,
         Mutant::SrimaniReddyTokenKept,
         Mutant::SrimaniReddyWrongSlot,
+        Mutant::CentralSmallestFirst,
         Mutant::TokenRingForgottenCall,
         Mutant::DelegatedForgottenTail,
         Mutant::DelegatedLateRefused,

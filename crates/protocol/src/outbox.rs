@@ -1,5 +1,6 @@
 //! Effects: what a site asks of its host, as plain values in order.
 
+use crate::choice::Chooser;
 use crate::{SiteId, SiteSet};
 
 /// The number of the permit that a grant uses, where the algorithm numbers its K tokens.
@@ -25,6 +26,13 @@ pub enum Effect<M> {
         /// The time, in units of the longest message delay T.
         delays: u32,
     },
+    /// Nothing to do: the site asked for a choice and was answered.
+    Chose {
+        /// The alternative that was chosen, from 0.
+        taken: u32,
+        /// The number of alternatives, at least two.
+        of: u32,
+    },
     /// `peer` sent what no correct peer could have sent; the site's state is unchanged.
     Misbehaved {
         /// The sender.
@@ -40,31 +48,80 @@ impl<M> Effect<M> {
             Effect::Send { to, message } => Effect::Send { to, message: message_of(message) },
             Effect::Enter { slot } => Effect::Enter { slot },
             Effect::Timer { delays } => Effect::Timer { delays },
+            Effect::Chose { taken, of } => Effect::Chose { taken, of },
             Effect::Misbehaved { peer, why } => Effect::Misbehaved { peer, why },
         }
     }
 }
 
-/// Collects the effects of a call. The host empties it after each call and reuses it: at steady state it does
-/// not allocate.
+/// Collects the effects of a call, and answers what the call leaves open. The host empties it after each call and reuses it: at
+/// steady state it does not allocate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Outbox<M> {
     effects: Vec<Effect<M>>,
+    chooser: Chooser,
 }
 
 impl<M> Default for Outbox<M> {
     fn default() -> Self {
-        Outbox { effects: Vec::new() }
+        Outbox { effects: Vec::new(), chooser: Chooser::First }
     }
 }
 
 impl<M> Outbox<M> {
-    /// An empty outbox.
+    /// An empty outbox, which takes the first alternative of every choice.
     pub fn new() -> Self {
         Outbox::default()
     }
 
+    /// An empty outbox, which asks `chooser`.
+    pub fn choosing(chooser: Chooser) -> Self {
+        Outbox { effects: Vec::new(), chooser }
+    }
+
+    /// From now on asks `chooser`.
+    pub fn set_chooser(&mut self, chooser: Chooser) {
+        self.chooser = chooser;
+    }
+
+    /// The source of answers.
+    pub(crate) fn chooser_mut(&mut self) -> &mut Chooser {
+        &mut self.chooser
+    }
+
+    /// Exchanges the sources of answers of two outboxes.
+    pub(crate) fn swap_chooser<N>(&mut self, other: &mut Outbox<N>) {
+        std::mem::swap(&mut self.chooser, &mut other.chooser);
+    }
+
+    /// Asks the host for one of `of` alternatives that the paper leaves open; they are numbered from 0. The answer shows among the
+    /// effects, unless there is only one alternative.
+    pub fn choose(&mut self, of: usize) -> usize {
+        assert!(of > 0, "a choice has an alternative");
+        if of == 1 {
+            return 0;
+        }
+        let of = u32::try_from(of).expect("fewer than 2^32 alternatives");
+        let taken = self.chooser.answer(of);
+        self.effects.push(Effect::Chose { taken, of });
+        taken as usize
+    }
+
+    /// Brings `items` into any order, which the host chooses.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        self.shuffle_first(items.len(), items);
+    }
+
+    /// Brings any `count` of `items` to their front, which the host chooses, in any order.
+    pub fn shuffle_first<T>(&mut self, count: usize, items: &mut [T]) {
+        for at in 0..count.min(items.len()) {
+            let chosen = at + self.choose(items.len() - at);
+            items.swap(at, chosen);
+        }
+    }
+
     /// Sends `message` to `to`.
+    #[inline]
     pub fn send(&mut self, to: SiteId, message: M) {
         self.effects.push(Effect::Send { to, message });
     }
@@ -75,6 +132,7 @@ impl<M> Outbox<M> {
     }
 
     /// Lets the process of this site into the critical section, on the permit `slot`.
+    #[inline]
     pub fn enter_slot(&mut self, slot: Slot) {
         self.effects.push(Effect::Enter { slot });
     }

@@ -1,14 +1,14 @@
 //! The boundary between an algorithm and its host.
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 use std::hash::Hash;
 
-use crate::registry::info::{Info, Span};
+use crate::registry::info::{BypassClaim, Info, Span};
 use crate::registry::values::Values;
-use crate::{Cluster, Holders, Outbox, PlanError, SiteId, SiteSet, Timestamp, View};
+use crate::{Cluster, Holders, Numbers, Outbox, PlanError, SiteId, SiteSet, Timestamp, View};
 
-/// A message from one site to another.
-pub trait Message: Clone + Debug + Eq + Hash + Send + Sync {
+/// A message from one site to another. It displays in the paper's notation: its kind, and what it carries in brackets.
+pub trait Message: Clone + Debug + Display + Eq + Hash + Send + Sync {
     /// The name of its kind: one of those that the algorithm's [`Info`] lists.
     fn kind(&self) -> &'static str;
 
@@ -19,6 +19,12 @@ pub trait Message: Clone + Debug + Eq + Hash + Send + Sync {
     /// The number of tokens that it carries.
     fn tokens(&self) -> usize {
         0
+    }
+
+    /// Visits the numbers of this message, which is on its way between these sites, that only grow. See
+    /// [`relative`](crate::relative).
+    fn numbers(&mut self, from: SiteId, to: SiteId, numbers: &mut Numbers<'_>) {
+        let _ = (from, to, numbers);
     }
 }
 
@@ -146,6 +152,11 @@ pub trait Algorithm: Site + Send + Sync + 'static {
         self.info().costs.always
     }
 
+    /// How often others may enter while a site waits, with the options of this run.
+    fn bypass_claim(&self) -> Option<BypassClaim> {
+        self.info().bypass
+    }
+
     /// Whether a request of this site can still be served once all know that `down` have failed. Where the algorithm
     /// leaves failures to its host, none can be relied on.
     fn survives(&self, down: &SiteSet) -> bool {
@@ -155,6 +166,12 @@ pub trait Algorithm: Site + Send + Sync + 'static {
     /// The number of tokens at this site.
     fn tokens(&self) -> usize {
         0
+    }
+
+    /// Visits the numbers of this site that only grow. First replaces those that do not matter any more by others that do not
+    /// depend on the past, so that two sites that cannot be told apart become equal. See [`relative`](crate::relative).
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        let _ = numbers;
     }
 
     /// What a picture of this site shows.

@@ -9,6 +9,7 @@ pub struct SiteId(u32);
 
 impl SiteId {
     /// The site with this index.
+    #[inline]
     pub fn new(index: usize) -> Self {
         SiteId(u32::try_from(index).expect("a view has fewer than 2^32 sites"))
     }

@@ -80,6 +80,7 @@ impl SiteSet {
     }
 
     /// Whether `site` is in the set.
+    #[inline]
     pub fn contains(&self, site: SiteId) -> bool {
         let index = site.index();
         self.words.get(index / BITS).is_some_and(|word| word >> (index % BITS) & 1 == 1)
@@ -97,6 +98,7 @@ impl SiteSet {
     }
 
     /// Removes `site`. Returns whether it was there.
+    #[inline]
     pub fn remove(&mut self, site: SiteId) -> bool {
         let there = self.contains(site);
         if there {
@@ -117,6 +119,7 @@ impl SiteSet {
     }
 
     /// Whether no site is in the set.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }

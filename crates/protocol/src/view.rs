@@ -14,6 +14,15 @@ pub struct Pointer {
     pub slot: Option<Slot>,
 }
 
+/// A value for each of some sites, by the name that the paper gives to the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteTable {
+    pub name: &'static str,
+    /// The numbered token that it belongs to, where each token has its own.
+    pub slot: Option<Slot>,
+    pub rows: Vec<(SiteId, String)>,
+}
+
 /// What a picture of one site shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
@@ -23,6 +32,10 @@ pub struct View {
     pub sets: Vec<(&'static str, SiteSet)>,
     /// Lists in their order, by name, as they are written.
     pub queues: Vec<(&'static str, Vec<String>)>,
+    /// Lists with a value for each site, such as the largest number of a request that is known of each.
+    pub tables: Vec<SiteTable>,
+    /// Single values, by name.
+    pub values: Vec<(&'static str, String)>,
     /// The sites that the waiting request of this site waits for, as far as this site knows.
     pub waits_for: SiteSet,
 }
@@ -61,6 +74,42 @@ impl View {
         self
     }
 
+    /// Adds a list with a value for each site, the first site's first.
+    #[must_use]
+    pub fn table(self, name: &'static str, values: impl IntoIterator<Item = impl ToString>) -> Self {
+        self.add_table(name, None, values)
+    }
+
+    /// Adds such a list that belongs to one token.
+    #[must_use]
+    pub fn table_of(
+        self,
+        name: &'static str,
+        slot: Slot,
+        values: impl IntoIterator<Item = impl ToString>,
+    ) -> Self {
+        self.add_table(name, Some(slot), values)
+    }
+
+    fn add_table(
+        mut self,
+        name: &'static str,
+        slot: Option<Slot>,
+        values: impl IntoIterator<Item = impl ToString>,
+    ) -> Self {
+        let rows = values.into_iter().enumerate();
+        let rows = rows.map(|(site, value)| (SiteId::new(site), value.to_string())).collect();
+        self.tables.push(SiteTable { name, slot, rows });
+        self
+    }
+
+    /// Adds a single value.
+    #[must_use]
+    pub fn value(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.values.push((name, value.to_string()));
+        self
+    }
+
     /// Adds sites that this one waits for.
     #[must_use]
     pub fn waiting_for(mut self, sites: impl IntoIterator<Item = SiteId>) -> Self {
@@ -69,4 +118,9 @@ impl View {
         }
         self
     }
+}
+
+/// Returns these items as messages and views write them, with commas between them.
+pub(crate) fn listed(items: impl IntoIterator<Item = impl ToString>) -> String {
+    items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(",")
 }

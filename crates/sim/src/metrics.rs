@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use meshlock_protocol::{Info, SiteId, Timestamp};
+use meshlock_protocol::{Info, Timestamp};
 
+use crate::settings::Settings;
 use crate::time::Time;
 
 /// Counters that are copied at regular intervals.
@@ -17,7 +18,19 @@ pub(crate) struct Counters {
     pub(crate) time: Time,
 }
 
-/// All measurements so far.
+/// The measurements of one site. They are kept with the site's other state, which is needed at the same moments.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SiteCounters {
+    pub(crate) sent: u64,
+    /// Messages sent of the first kind that the algorithm lists: its requests.
+    pub(crate) requests: u64,
+    pub(crate) received: u64,
+    pub(crate) entries: u64,
+    /// The sum of the waits of its entries.
+    pub(crate) waited: Time,
+}
+
+/// All measurements so far, but those of each site.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
     info: &'static Info,
@@ -31,11 +44,11 @@ pub(crate) struct Metrics {
     pub(crate) responses: Vec<Time>,
     /// By exit while someone waited: the time from the exit to the next entry.
     pub(crate) sync_delays: Vec<Time>,
-    pub(crate) sent_by: Vec<u64>,
-    /// Messages of the first kind that the algorithm lists: its requests.
-    pub(crate) requests_by: Vec<u64>,
-    pub(crate) received_by: Vec<u64>,
-    pub(crate) entries_by: Vec<u64>,
+    /// The place of each kind of message in the algorithm's list, by the address of its name: to compare names letter by letter
+    /// would cost more than what it is counted for.
+    places: Vec<(&'static str, usize)>,
+    /// The place of the kind of the last message, and its length.
+    last_sent: (Option<usize>, u64),
     pub(crate) fairness: Fairness,
     /// The exits while someone waited that no entry has followed yet.
     open_exits: VecDeque<Time>,
@@ -45,7 +58,8 @@ pub(crate) struct Metrics {
 const GROUPS: u64 = 1000;
 
 impl Metrics {
-    pub(crate) fn new(info: &'static Info, sites: usize, entries: u64) -> Self {
+    pub(crate) fn new(info: &'static Info, settings: &Settings) -> Self {
+        let (sites, entries) = (settings.cluster.sites, settings.entries);
         let capacity = usize::try_from(entries).unwrap_or(0).min(1 << 24) + sites;
         let now = Counters { by_kind: vec![0; info.messages.len()], ..Counters::default() };
         Metrics {
@@ -56,10 +70,8 @@ impl Metrics {
             waits: Vec::with_capacity(capacity),
             responses: Vec::with_capacity(capacity),
             sync_delays: Vec::with_capacity(capacity),
-            sent_by: vec![0; sites],
-            requests_by: vec![0; sites],
-            received_by: vec![0; sites],
-            entries_by: vec![0; sites],
+            places: Vec::with_capacity(info.messages.len()),
+            last_sent: (None, 0),
             fairness: Fairness::new(sites),
             open_exits: VecDeque::new(),
         }
@@ -70,19 +82,43 @@ impl Metrics {
         self.group_size
     }
 
-    pub(crate) fn sent(&mut self, from: SiteId, kind: &'static str, words: usize) {
+    #[inline]
+    pub(crate) fn sent(&mut self, site: &mut SiteCounters, kind: &'static str, words: usize) {
+        self.last_sent = (self.place(kind), words as u64);
+        self.sent_copy(site);
+    }
+
+    /// One more message like the last.
+    #[inline]
+    pub(crate) fn sent_copy(&mut self, site: &mut SiteCounters) {
+        let (at, words) = self.last_sent;
         self.now.messages += 1;
-        self.now.words += words as u64;
-        self.sent_by[from.index()] += 1;
-        if let Some(at) = self.info.messages.iter().position(|message| message.kind == kind) {
+        self.now.words += words;
+        site.sent += 1;
+        if let Some(at) = at {
             self.now.by_kind[at] += 1;
-            self.requests_by[from.index()] += u64::from(at == 0);
+            site.requests += u64::from(at == 0);
         }
     }
 
-    pub(crate) fn entered(&mut self, site: SiteId, now: Time, asked: Time) {
+    /// The place of a kind in the algorithm's list.
+    #[inline]
+    fn place(&mut self, kind: &'static str) -> Option<usize> {
+        let known = self.places.iter().find(|(known, _)| std::ptr::eq(*known, kind));
+        known.map(|(_, at)| *at).or_else(|| self.look_up(kind))
+    }
+
+    #[cold]
+    fn look_up(&mut self, kind: &'static str) -> Option<usize> {
+        let at = self.info.messages.iter().position(|message| message.kind == kind)?;
+        self.places.push((kind, at));
+        Some(at)
+    }
+
+    pub(crate) fn entered(&mut self, site: &mut SiteCounters, now: Time, asked: Time) {
         self.waits.push(now - asked);
-        self.entries_by[site.index()] += 1;
+        site.entries += 1;
+        site.waited += now - asked;
         if let Some(exit) = self.open_exits.pop_front() {
             self.sync_delays.push(now - exit);
         }
@@ -101,7 +137,7 @@ impl Metrics {
     }
 }
 
-/// Overtaking, by the Lamport timestamps that the host gives to requests.
+/// Overtaking, by the timestamps that the algorithm gives to requests; by those of the host's Lamport clock if it gives none.
 #[derive(Clone, Debug)]
 pub(crate) struct Fairness {
     /// The waiting requests in the order of their timestamps, and how many later ones have entered before each; only kept for few
@@ -110,6 +146,8 @@ pub(crate) struct Fairness {
     waiting: Option<VecDeque<(Timestamp, u64)>>,
     pub overtakes: u64,
     pub max_bypass: u64,
+    /// Whether the algorithm has given all requests their timestamps.
+    pub(crate) by_own_clock: bool,
 }
 
 /// With more sites than this, overtaking is not measured: it would cost more than the run.
@@ -118,7 +156,7 @@ const MAX_SITES_FOLLOWED: usize = 4096;
 impl Fairness {
     fn new(sites: usize) -> Self {
         let waiting = (sites <= MAX_SITES_FOLLOWED).then(|| VecDeque::with_capacity(sites));
-        Fairness { waiting, overtakes: 0, max_bypass: 0 }
+        Fairness { waiting, overtakes: 0, max_bypass: 0, by_own_clock: true }
     }
 
     /// Whether overtaking was measured.
@@ -126,7 +164,9 @@ impl Fairness {
         self.waiting.is_some()
     }
 
-    pub(crate) fn asked(&mut self, request: Timestamp) {
+    /// Takes a new request, and whether the algorithm itself has given it the timestamp.
+    pub(crate) fn asked(&mut self, request: Timestamp, by_own_clock: bool) {
+        self.by_own_clock &= by_own_clock;
         if let Some(waiting) = &mut self.waiting {
             let place = waiting.partition_point(|(earlier, _)| *earlier < request);
             waiting.insert(place, (request, 0));

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use meshlock_protocol::Info;
 use serde::Serialize;
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, SiteCounters};
 use crate::settings::{Settings, WarmUp};
-use crate::statistics::{Mean, batch_mean, steady_from};
+use crate::statistics::{Mean, batch_mean, batch_ratio, is_growing, steady_from};
 use crate::time::Time;
 
 /// Messages per entry.
@@ -20,10 +20,12 @@ pub struct MessagesPerEntry {
     pub by_kind: BTreeMap<&'static str, f64>,
 }
 
-/// Words of all messages per entry.
+/// Words per message.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Words {
     pub mean: f64,
+    /// Half the width of its 95 % confidence interval.
+    pub ci95: Option<f64>,
 }
 
 /// A duration, in units of time.
@@ -48,13 +50,25 @@ pub struct Throughput {
     pub ci95: Option<f64>,
 }
 
+/// The clock that orders requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OrderClock {
+    /// The algorithm gives its requests timestamps.
+    Algorithm,
+    /// It gives none: the Lamport clock that the host carries on every message does.
+    Host,
+}
+
 /// Fairness: the share of each site, and overtaking.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fairness {
     /// Jain's index over the sites' entries: 1 if all sites had the same number.
     pub jain: f64,
-    /// The number of entries that overtook a request with an earlier timestamp of the host's Lamport clock; `None` if there were too
-    /// many sites to measure it. An algorithm that orders requests by timestamps of its own may overtake by this measure.
+    /// The clock whose timestamps say which of two requests is the earlier one.
+    pub clock: OrderClock,
+    /// The number of entries that overtook a request with an earlier timestamp of that clock; `None` if there were too many sites to
+    /// measure it.
     pub overtakes: Option<u64>,
     /// The largest number of later requests that entered while one waited.
     pub max_bypass: Option<u64>,
@@ -96,6 +110,9 @@ pub struct Report {
     pub entries: u64,
     /// The number of entries discarded as warm-up.
     pub warm_up: u64,
+    /// Whether the run reached a steady state: false if the time from the arrival of a request to its exit still grows at the end.
+    /// Then the means describe this run, and a longer one has others.
+    pub steady_state: bool,
     /// The number of events of the whole run.
     pub events: u64,
     pub messages_per_entry: MessagesPerEntry,
@@ -114,14 +131,23 @@ pub struct Report {
     /// By site: its entries in the whole run.
     #[serde(skip)]
     pub(crate) entries_by_site: Vec<u64>,
+    /// By site: the mean of its waits in the whole run.
+    #[serde(skip)]
+    pub(crate) wait_by_site: Vec<f64>,
     /// By site: the request messages that it sent (those of the first kind that the algorithm lists), in the whole run.
     #[serde(skip)]
     pub(crate) requests_by_site: Vec<u64>,
 }
 
-pub(crate) fn of(info: &Info, settings: &Settings, metrics: &Metrics, events: u64) -> Report {
+pub(crate) fn of(
+    info: &Info,
+    settings: &Settings,
+    metrics: &Metrics,
+    sites: &[SiteCounters],
+    events: u64,
+) -> Report {
     let size = usize::try_from(metrics.group_size()).expect("a group is small");
-    let wait_groups: Vec<f64> = metrics.waits.chunks_exact(size).map(mean_of).collect();
+    let wait_groups = chunk_means(&metrics.waits, size);
     let cut = match settings.warm_up {
         WarmUp::Keep => 0,
         WarmUp::Found => steady_from(&wait_groups).min(metrics.groups.len().saturating_sub(2)),
@@ -141,7 +167,14 @@ pub(crate) fn of(info: &Info, settings: &Settings, metrics: &Metrics, events: u6
         per_group(|at| at.messages as f64).iter().map(|sent| sent / size as f64).collect();
     let rates: Vec<f64> = per_group(|at| at.time.as_units()).iter().map(|time| size as f64 / time).collect();
     let Mean { mean, ci95 } = batch_mean(&messages);
-    let sent = (last.messages - first.messages).max(1) as f64;
+    let words = batch_ratio(
+        &metrics.groups[cut..]
+            .windows(2)
+            .map(|pair| {
+                ((pair[1].words - pair[0].words) as f64, (pair[1].messages - pair[0].messages) as f64)
+            })
+            .collect::<Vec<_>>(),
+    );
     let span = last.time.as_units() - first.time.as_units();
     Report {
         algorithm: info.name,
@@ -150,9 +183,13 @@ pub(crate) fn of(info: &Info, settings: &Settings, metrics: &Metrics, events: u6
         seed: settings.seed,
         entries: last.entries - first.entries,
         warm_up: skip as u64,
+        steady_state: !is_growing(&chunk_means(
+            &metrics.responses[skip.min(metrics.responses.len())..],
+            size,
+        )),
         events,
         messages_per_entry: MessagesPerEntry { mean, ci95, by_kind: by_kind.collect() },
-        words_per_message: Words { mean: (last.words - first.words) as f64 / sent },
+        words_per_message: Words { mean: words.mean, ci95: words.ci95 },
         wait: duration(&metrics.waits, skip, size),
         response: duration(&metrics.responses, skip, size),
         // Delays and entries are counted separately; the same share of both is warm-up.
@@ -162,10 +199,11 @@ pub(crate) fn of(info: &Info, settings: &Settings, metrics: &Metrics, events: u6
             size,
         ),
         throughput: Throughput { mean: entries / span, ci95: batch_mean(&rates).ci95 },
-        fairness: fairness(metrics),
-        site_load: site_load(metrics),
-        entries_by_site: metrics.entries_by.clone(),
-        requests_by_site: metrics.requests_by.clone(),
+        fairness: fairness(metrics, sites),
+        site_load: site_load(metrics, sites),
+        entries_by_site: sites.iter().map(|site| site.entries).collect(),
+        wait_by_site: sites.iter().map(|site| site.waited.as_units() / site.entries.max(1) as f64).collect(),
+        requests_by_site: sites.iter().map(|site| site.requests).collect(),
     }
 }
 
@@ -178,49 +216,57 @@ fn mean_of(times: &[Time]) -> f64 {
     times.iter().map(|time| time.as_units()).sum::<f64>() / times.len() as f64
 }
 
+/// The means of as many groups of `size` as there are.
+fn chunk_means(times: &[Time], size: usize) -> Vec<f64> {
+    times.chunks_exact(size).map(mean_of).collect()
+}
+
 fn duration(times: &[Time], skip: usize, size: usize) -> Duration {
     let steady = &times[skip.min(times.len())..];
     if steady.is_empty() {
         return Duration::default();
     }
-    let Mean { ci95, .. } = batch_mean(&steady.chunks_exact(size).map(mean_of).collect::<Vec<_>>());
-    let mut sorted = steady.to_vec();
-    sorted.sort_unstable();
-    let at = |share: f64| {
+    let Mean { ci95, .. } = batch_mean(&chunk_means(steady, size));
+    let mut values = steady.to_vec();
+    let mut at = |share: f64| {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a length")]
-        let index = (share * (sorted.len() - 1) as f64).round() as usize;
-        sorted[index].as_units()
+        let index = (share * (values.len() - 1) as f64).round() as usize;
+        values.select_nth_unstable(index).1.as_units()
     };
     Duration { mean: mean_of(steady), ci95, p50: at(0.5), p99: at(0.99), max: at(1.0) }
 }
 
-fn fairness(metrics: &Metrics) -> Fairness {
-    let entries: Vec<f64> = metrics.entries_by.iter().map(|&count| count as f64).collect();
+fn fairness(metrics: &Metrics, sites: &[SiteCounters]) -> Fairness {
+    let entries: Vec<f64> = sites.iter().map(|site| site.entries as f64).collect();
     let sum: f64 = entries.iter().sum();
     let squares: f64 = entries.iter().map(|count| count * count).sum();
     let jain = if squares > 0.0 { sum * sum / (entries.len() as f64 * squares) } else { 1.0 };
     let followed = metrics.fairness.followed();
     Fairness {
         jain,
+        clock: if metrics.fairness.by_own_clock { OrderClock::Algorithm } else { OrderClock::Host },
         overtakes: followed.then_some(metrics.fairness.overtakes),
         max_bypass: followed.then_some(metrics.fairness.max_bypass),
     }
 }
 
-fn site_load(metrics: &Metrics) -> SiteLoad {
+fn site_load(metrics: &Metrics, sites: &[SiteCounters]) -> SiteLoad {
     let entries = metrics.now.entries.max(1) as f64;
-    let most = |counts: &[u64]| counts.iter().max().map_or(0.0, |&count| count as f64 / entries);
-    let least = |counts: &[u64]| counts.iter().min().map_or(0.0, |&count| count as f64 / entries);
-    let each = |counts: &[u64]| match counts.len() {
-        ..=MAX_SITES_LISTED => counts.iter().map(|&count| count as f64 / entries).collect(),
+    let counts = |count: fn(&SiteCounters) -> u64| sites.iter().map(count);
+    let most = |count| counts(count).max().map_or(0.0, |count| count as f64 / entries);
+    let least = |count| counts(count).min().map_or(0.0, |count| count as f64 / entries);
+    let each = |count| match sites.len() {
+        ..=MAX_SITES_LISTED => counts(count).map(|count| count as f64 / entries).collect(),
         _ => Vec::new(),
     };
+    let sent = |site: &SiteCounters| site.sent;
+    let received = |site: &SiteCounters| site.received;
     SiteLoad {
-        sent: each(&metrics.sent_by),
-        received: each(&metrics.received_by),
-        sent_most: most(&metrics.sent_by),
-        sent_least: least(&metrics.sent_by),
-        received_most: most(&metrics.received_by),
-        received_least: least(&metrics.received_by),
+        sent: each(sent),
+        received: each(received),
+        sent_most: most(sent),
+        sent_least: least(sent),
+        received_most: most(received),
+        received_least: least(received),
     }
 }

@@ -39,6 +39,16 @@ impl Rates {
     }
 }
 
+/// How a site spends the time that messages cost it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SiteProcessor {
+    /// One processor sends and receives, one message after the other: while a site sends, what has arrived waits. A message
+    /// and all that is sent because of it come before the next one. (Bulgannawar and Vaidya's model.)
+    Shared,
+    /// Sending and receiving do not hinder each other.
+    Separate,
+}
+
 /// The treatment of the beginning of a run, before it is steady.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmUp {
@@ -60,6 +70,8 @@ pub struct Settings {
     pub send_cost: Time,
     /// The receiver's cost of each message; messages are processed one after the other.
     pub receive_cost: Time,
+    /// Whether a site that sends can receive meanwhile.
+    pub processor: SiteProcessor,
     /// Whether messages between two sites arrive in the order of sending.
     pub fifo: bool,
     /// The time that a process stays inside.
@@ -83,6 +95,7 @@ impl Settings {
             delay: Delay::Same(Distribution::Constant(Time::units(1.0))),
             send_cost: Time::ZERO,
             receive_cost: Time::ZERO,
+            processor: SiteProcessor::Shared,
             fifo: true,
             inside: Distribution::Constant(Time::units(0.0002)),
             faults: FaultPlan::default(),

@@ -15,7 +15,7 @@ pub(crate) struct Mean {
 const BATCHES: usize = 20;
 
 /// Student's t for 95 % and `BATCHES` − 1 degrees of freedom.
-const STUDENT_T: f64 = 2.093_024;
+pub(crate) const STUDENT_T: f64 = 2.093_024;
 
 /// Returns where the steady part of a series begins, by the MSER rule: cut off the beginning that makes the standard
 /// error of the rest smallest, but never more than half.
@@ -52,6 +52,65 @@ pub(crate) fn batch_mean(series: &[f64]) -> Mean {
     Mean { mean, ci95: Some(STUDENT_T * error) }
 }
 
+/// The mean of as many independent runs as a series has batches, with its interval.
+pub(crate) fn mean_of_runs(values: &[f64]) -> Mean {
+    debug_assert_eq!(values.len(), BATCHES, "Student's t is for this number");
+    batch_mean(values)
+}
+
+/// The mean of [`BATCHES`] independent runs, and half the width of the 95 % interval in which one more such run lies.
+pub(crate) fn prediction(values: &[f64]) -> (f64, f64) {
+    let Mean { mean, ci95 } = mean_of_runs(values);
+    // The interval of the mean is t·s/√n, that of one more value t·s·√(1 + 1/n).
+    (mean, ci95.unwrap_or(0.0) * (values.len() as f64 + 1.0).sqrt())
+}
+
+/// The ratio of two sums over a steady series of pairs, with its interval by batches.
+pub(crate) fn batch_ratio(series: &[(f64, f64)]) -> Mean {
+    let ratio = |pairs: &[(f64, f64)]| {
+        let (above, below) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+        if below == 0.0 { 0.0 } else { above / below }
+    };
+    let mean = ratio(series);
+    if series.len() < BATCHES {
+        return Mean { mean, ci95: None };
+    }
+    let size = series.len() / BATCHES;
+    let batches: Vec<f64> = series[series.len() - size * BATCHES..].chunks_exact(size).map(ratio).collect();
+    Mean { mean, ci95: batch_mean(&batches).ci95 }
+}
+
+/// The slope of a steady series' batches is larger than this many of its standard errors by chance in one series of 2,000:
+/// Student's t for 99.95 % and two degrees of freedom fewer than there are batches.
+const GROWING: f64 = 3.922;
+
+/// Whether a series still grows at its end: a straight line through the means of its batches rises, and that is not chance. Such a
+/// series has no steady state, or has not reached it.
+pub(crate) fn is_growing(series: &[f64]) -> bool {
+    if series.len() < BATCHES {
+        return false;
+    }
+    let size = series.len() / BATCHES;
+    let batches: Vec<f64> = series[series.len() - size * BATCHES..].chunks_exact(size).map(average).collect();
+    let count = batches.len() as f64;
+    let (middle, mean) = ((count - 1.0) / 2.0, average(&batches));
+    let (mut across, mut both) = (0.0, 0.0);
+    for (at, batch) in batches.iter().enumerate() {
+        let x = at as f64 - middle;
+        across += x * x;
+        both += x * (batch - mean);
+    }
+    let slope = both / across;
+    let left: f64 = batches
+        .iter()
+        .enumerate()
+        .map(|(at, batch)| (batch - mean - slope * (at as f64 - middle)).powi(2))
+        .sum();
+    let error = (left / (count - 2.0) / across).sqrt();
+    // A series without any noise grows if it grows by more than the rounding of its sums.
+    slope > GROWING * error && slope * count > 1e-6 * mean.abs()
+}
+
 /// The plain mean; 0 if there are no values.
 pub(crate) fn average(series: &[f64]) -> f64 {
     if series.is_empty() { 0.0 } else { series.iter().sum::<f64>() / series.len() as f64 }
@@ -80,6 +139,38 @@ mod tests {
         });
         let covered = covered.count();
         assert!((368..=392).contains(&covered), "{covered} of 400");
+    }
+
+    #[test]
+    fn one_more_run_is_inside_its_interval_about_nineteen_times_in_twenty() {
+        let covered = (0..2000_u64).filter(|&seed| {
+            let mut draw = Draw::new(seed);
+            let normal = |draw: &mut Draw| (0..12).map(|_| draw.fraction()).sum::<f64>();
+            let runs: Vec<f64> = (0..BATCHES).map(|_| normal(&mut draw)).collect();
+            let (mean, half) = prediction(&runs);
+            (normal(&mut draw) - mean).abs() <= half
+        });
+        let covered = covered.count();
+        assert!((1870..=1930).contains(&covered), "{covered} of 2000");
+    }
+
+    #[test]
+    fn the_ratio_of_sums_is_that_of_the_whole() {
+        let series: Vec<(f64, f64)> = (1..=40).map(|at| (f64::from(at) * 3.0, f64::from(at))).collect();
+        let Mean { mean, ci95 } = batch_ratio(&series);
+        assert!((mean - 3.0).abs() < 1e-12 && ci95.expect("enough batches") < 1e-12);
+    }
+
+    #[test]
+    fn a_series_that_rises_is_growing_and_one_that_only_varies_is_not() {
+        let noise = |seed: u64, rise: f64| -> Vec<f64> {
+            let mut draw = Draw::new(seed);
+            (0..400).map(|at| draw.exponential(1.0) + rise * f64::from(at)).collect()
+        };
+        assert!((0..100).all(|seed| is_growing(&noise(seed, 0.01))));
+        let mistaken = (0..1000).filter(|&seed| is_growing(&noise(seed, 0.0))).count();
+        assert!(mistaken <= 3, "{mistaken} of 1000");
+        assert!(!is_growing(&[5.0; 400]));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The trace format: one JSON object for each line, the same for every host.
 //!
-//! Each line: `time`, `kind`, `site`, `lock`, and where they apply `peer`, `message` (as the algorithm prints it) and
-//! `state` (the site's state after the step that the line is about, if requested). A real cluster writes more
-//! ([`Written`]).
+//! Each line: `time`, `kind`, `site`, `lock`, and where they apply `peer`, `message` (as the algorithm prints it), `choice`
+//! (what the site chose, from 0, of how many alternatives) and `state` (the site's state after the step that the line is
+//! about, if requested). A real cluster writes more ([`Written`]).
 
 mod written;
 
@@ -24,6 +24,8 @@ pub enum TraceKind {
     Receive,
     Enter,
     Release,
+    /// A site chooses what its paper leaves open.
+    Choose,
     Fail,
     /// A failed site runs again.
     Recover,
@@ -48,6 +50,7 @@ impl TraceKind {
             TraceKind::Receive => "receive",
             TraceKind::Enter => "enter",
             TraceKind::Release => "release",
+            TraceKind::Choose => "choose",
             TraceKind::Fail => "fail",
             TraceKind::Recover => "recover",
             TraceKind::View => "view",
@@ -72,6 +75,8 @@ pub struct TracedEvent<'a> {
     pub peer: Option<SiteId>,
     /// The message, if the line is about one.
     pub message: Option<&'a AnyMessage>,
+    /// The alternative that the site chose, from 0, and the number of alternatives.
+    pub choice: Option<(u32, u32)>,
     /// The site's state after the step that the line is about.
     pub state: &'a AnySite,
 }
@@ -120,6 +125,7 @@ impl<W: Write> Trace for JsonLines<W> {
         let line = Written {
             peer: line.peer.map(number),
             message: line.message.map(|message| format!("{message:?}")),
+            choice: line.choice,
             state: self.with_state.then(|| format!("{:?}", line.state)),
             ..Written::new(line.time.as_units(), line.kind, number(line.site), self.lock)
         };

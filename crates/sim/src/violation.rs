@@ -1,6 +1,5 @@
 //! Why a run can end early: it could not start, or a check failed.
 
-use std::collections::VecDeque;
 use std::fmt;
 
 use meshlock_protocol::{PlanError, SiteId};
@@ -81,37 +80,37 @@ pub enum Stopped {
 /// The last few things that happened, for the message of a violation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
-    last: VecDeque<Past>,
+    /// A ring: once it is full, the oldest is at `oldest`.
+    last: Vec<Past>,
+    oldest: usize,
 }
 
+/// One thing that happened.
 #[derive(Clone, Copy, Debug)]
-struct Past {
-    time: Time,
-    kind: TraceKind,
-    site: SiteId,
-    peer: Option<SiteId>,
-    message: Option<&'static str>,
+pub(crate) struct Past {
+    pub(crate) time: Time,
+    pub(crate) kind: TraceKind,
+    pub(crate) site: SiteId,
+    pub(crate) peer: Option<SiteId>,
+    pub(crate) message: Option<&'static str>,
 }
 
 impl History {
     const KEPT: usize = 20;
 
-    pub(crate) fn push(
-        &mut self,
-        time: Time,
-        kind: TraceKind,
-        site: SiteId,
-        peer: Option<SiteId>,
-        message: Option<&'static str>,
-    ) {
-        if self.last.len() == Self::KEPT {
-            self.last.pop_front();
+    #[inline]
+    pub(crate) fn push(&mut self, past: Past) {
+        if self.last.len() < Self::KEPT {
+            self.last.push(past);
+            return;
         }
-        self.last.push_back(Past { time, kind, site, peer, message });
+        self.last[self.oldest] = past;
+        self.oldest = if self.oldest + 1 == Self::KEPT { 0 } else { self.oldest + 1 };
     }
 
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.last.iter().map(ToString::to_string).collect()
+        let (later, earlier) = self.last.split_at(self.oldest);
+        earlier.iter().chain(later).map(ToString::to_string).collect()
     }
 }
 

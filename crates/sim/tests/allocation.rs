@@ -1,9 +1,9 @@
-//! In the steady state of a run no event allocates. Counts are exact and the same on every machine.
+//! In the steady state of a run no event allocates, and many sites fit the memory. Counts are exact and the same on every machine.
 
 use meshlock_protocol::{Cluster, Spec};
 use meshlock_sim::draw::Distribution;
 use meshlock_sim::network::Delay;
-use meshlock_sim::settings::Load;
+use meshlock_sim::settings::{Load, Rates};
 use meshlock_sim::{Settings, Time, measure};
 
 /// Returns the numbers of events and allocations of a run.
@@ -51,4 +51,17 @@ fn neither_costs_nor_random_delays_make_an_event_allocate() {
     };
     longer_runs_allocate_no_more("suzuki-kasami", &settings);
     longer_runs_allocate_no_more("ricart-agrawala", &settings);
+}
+
+#[test]
+fn ten_thousand_sites_that_know_each_other_fit_200_megabytes() {
+    for spec in ["suzuki-kasami", "maekawa"] {
+        let parsed: Spec = spec.parse().expect("a registered name");
+        let settings =
+            Settings { entries: 20, rates: Rates::Same(1e-5), ..Settings::new(Cluster::of(10_000)) };
+        let used = allocation_counter::measure(|| {
+            measure(&parsed, &settings).expect("the algorithm is correct");
+        });
+        assert!(used.bytes_max < 200_000_000, "{spec} takes {} bytes", used.bytes_max);
+    }
 }

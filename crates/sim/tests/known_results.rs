@@ -6,7 +6,8 @@ use meshlock_protocol::{Cluster, SiteId, SiteSet, Spec};
 use meshlock_sim::draw::Distribution;
 use meshlock_sim::faults::{DrawnFaults, FaultEvent, FaultPlan};
 use meshlock_sim::network::Delay;
-use meshlock_sim::settings::{Load, Rates};
+use meshlock_sim::report::OrderClock;
+use meshlock_sim::settings::{Load, Rates, SiteProcessor};
 use meshlock_sim::violation::Stopped;
 use meshlock_sim::{Report, Settings, Time, measure};
 
@@ -82,6 +83,53 @@ fn senders_and_receivers_pay_one_message_after_the_other() {
     (costly.send_cost, costly.receive_cost) = (Time::units(0.1), Time::units(0.1));
     let report = run("ricart-agrawala", &costly);
     assert!((report.wait.p50 - 2.8).abs() < 1e-9, "{report:#?}");
+}
+
+#[test]
+fn every_algorithm_is_served_with_one_processor_and_with_two() {
+    for info in ALL {
+        for processor in [SiteProcessor::Shared, SiteProcessor::Separate] {
+            let mut costly = settings(5, Load::Closed, 0.3, 300);
+            (costly.send_cost, costly.receive_cost) = (Time::units(0.1), Time::units(0.1));
+            costly.processor = processor;
+            let report = run(info.name, &costly);
+            assert!(report.entries > 0, "{}, {processor:?}", info.name);
+        }
+    }
+    // Each site sends 29 REQUESTs one after the other, and others' come meanwhile: here it makes a difference.
+    let wait = |processor| {
+        let mut costly = settings(30, Load::Closed, 0.1, 2_000);
+        costly.cluster.permits = 3;
+        (costly.send_cost, costly.receive_cost) = (Time::units(0.1), Time::units(0.1));
+        costly.processor = processor;
+        run("raymond-k", &costly).wait.mean
+    };
+    assert!(wait(SiteProcessor::Shared) > wait(SiteProcessor::Separate) * 1.01);
+}
+
+#[test]
+fn where_requests_come_faster_than_they_are_served_there_is_no_steady_state() {
+    let steady = |rate| run("singhal-heuristic", &settings(10, Load::Open, rate, 20_000)).steady_state;
+    assert!(steady(0.05) && !steady(0.12));
+    assert!(run("singhal-heuristic", &settings(10, Load::Saturated, 1.0, 5_000)).steady_state);
+}
+
+/// Maekawa's requests carry timestamps and are not served in their order; Lamport's are (exercises 9.5 and 9.7); Raymond's carry
+/// none.
+#[test]
+fn overtaking_is_told_by_the_algorithms_own_timestamps() {
+    let fairness = |spec: &str| {
+        let mut busy = settings(10, Load::Closed, 0.05, 5_000);
+        busy.delay = Delay::Same(Distribution::Exponential { mean: 1.0 });
+        run(spec, &busy).fairness
+    };
+    for spec in ["lamport", "ricart-agrawala", "lodha-kshemkalyani"] {
+        let fairness = fairness(spec);
+        assert_eq!((fairness.clock, fairness.overtakes), (OrderClock::Algorithm, Some(0)), "{spec}");
+    }
+    let maekawa = fairness("maekawa");
+    assert!(maekawa.clock == OrderClock::Algorithm && maekawa.overtakes > Some(0), "{maekawa:?}");
+    assert_eq!(fairness("raymond").clock, OrderClock::Host);
 }
 
 #[test]

@@ -14,6 +14,8 @@ const LOG: &str = "MESHLOCK_SKIPPED_LOG";
 
 /// Debian's packages of programs that are called otherwise.
 const PACKAGES: &[(&str, &str)] = &[
+    ("WebKitWebDriver", "webkit2gtk-driver"),
+    ("Xvfb", "xvfb"),
     ("chromedriver", "chromium-driver"),
     ("etcd", "etcd-server"),
     ("etcdctl", "etcd-client"),

@@ -26,6 +26,7 @@ const HISTORY: &str = "CHANGELOG.md";
 const GENERATED: &[(&str, &str)] = &[
     ("docs/CHECKED.md", "cargo run --release -- check all --record docs/CHECKED.md"),
     ("docs/ERRATA.md", "cargo xtask fix"),
+    ("docs/PROVED.md", "cargo run --release -- prove all --record docs/PROVED.md"),
     ("docs/BENCHMARKS.md", "cargo run --release -p meshlock-bench -- --record docs/BENCHMARKS.md"),
 ];
 

@@ -130,7 +130,11 @@ fn sent_in_figure_9_15(text: &str) -> String {
     let _ = (world.release(p1), world.deliver(p1, p2));
     let kinds = world.release(p2).into_iter().filter_map(|effect| match effect {
         Effect::Send { to, message } if to == p3 => Some(message.kind()),
-        Effect::Send { .. } | Effect::Enter { .. } | Effect::Timer { .. } | Effect::Misbehaved { .. } => None,
+        Effect::Send { .. }
+        | Effect::Enter { .. }
+        | Effect::Timer { .. }
+        | Effect::Chose { .. }
+        | Effect::Misbehaved { .. } => None,
     });
     kinds.collect::<Vec<_>>().join(", ")
 }

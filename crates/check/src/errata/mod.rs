@@ -26,6 +26,12 @@ use crate::Property;
 pub struct Erratum {
     /// The name of the claim.
     pub id: &'static str,
+    /// What is claimed of the text.
+    pub kind: TextFault,
+    /// The sentence that it is about.
+    pub quote: &'static str,
+    /// The reading of that sentence that was explored, and what another would change.
+    pub reading: &'static str,
     /// Paper, section, figure, line.
     pub source: &'static str,
     /// The error in a few words.
@@ -36,6 +42,37 @@ pub struct Erratum {
     pub repair: &'static str,
     pub evidence: Evidence,
 }
+
+/// What is claimed of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextFault {
+    /// It is wrong.
+    Error,
+    /// It can be read in two ways, or its parts contradict each other, and one of them works.
+    Ambiguous,
+    /// It leaves open what matters.
+    Underspecified,
+    /// It assumes what is not needed.
+    Assumption,
+    /// Nothing: the text is right, or a question about it was investigated.
+    Question,
+}
+
+impl TextFault {
+    /// Its name in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TextFault::Error => "error",
+            TextFault::Ambiguous => "ambiguous",
+            TextFault::Underspecified => "underspecified",
+            TextFault::Assumption => "assumption",
+            TextFault::Question => "question",
+        }
+    }
+}
+
+/// The reading of a sentence that has only one.
+pub(crate) const TO_THE_LETTER: &str = "To the letter.";
 
 /// How an erratum is shown.
 #[derive(Debug)]
@@ -72,6 +109,9 @@ pub fn all() -> impl Iterator<Item = &'static Erratum> {
 pub fn find(id: &str) -> Option<&'static Erratum> {
     all().find(|erratum| erratum.id == id)
 }
+
+/// Findings of others about algorithms that are here.
+pub(crate) const FOUND_BY_OTHERS: &[&str] = list::FOUND_BY_OTHERS;
 
 /// Claims that are known or suspected and not shown here: the source and claim, and the reason.
 pub(crate) const NOT_SHOWN: &[(&str, &str)] = list::NOT_SHOWN;

@@ -5,7 +5,11 @@
 //! - two and three sites that request twice, four that request once; nobody, the first or the last of three inside at the start;
 //! - three sites that may leave and request again in one step;
 //! - K permits where the algorithm gives them: one and two, with four sites three as well;
+//! - two and three sites that request without end, where such a run ends by itself or within a window;
 //! - one failure where its paper handles failures, and a failure with a recovery where its paper handles that.
+//!
+//! Where a paper leaves choices open, its algorithm is explored with every choice as well: two sites that request twice, three that
+//! request once, with one and two permits. (With every quorum, two requests of three sites are many million states.)
 
 mod record;
 
@@ -15,13 +19,45 @@ use meshlock_protocol::registry::info::{Info, Permits};
 use meshlock_protocol::registry::{ALL, AnyPlan};
 use meshlock_protocol::{Cluster, Spec};
 
-use crate::{Bounds, NetworkModel};
+use crate::{Bounds, Entries, NetworkModel};
 
 /// Runs with at most this many states are explored by every run of the tests, and by `meshlock check all --small`.
 pub(crate) const SMALL: usize = 100_000;
 
 /// Larger runs with at most this many states are explored by a test that is left to `cargo xtask soak`.
 pub(crate) const MEDIUM: usize = 300_000;
+
+/// The runs in which sites request without end, each with its window: those that end.
+const ENDLESS: [(&str, usize, Option<u8>); 28] = [
+    ("lamport", 2, None),
+    ("lamport:omit-replies", 2, None),
+    ("ricart-agrawala", 2, None),
+    ("ricart-agrawala", 3, None),
+    ("carvalho-roucairol", 2, Some(3)),
+    ("carvalho-roucairol", 3, Some(3)),
+    ("singhal-dynamic", 2, Some(3)),
+    ("singhal-dynamic", 3, Some(3)),
+    ("lodha-kshemkalyani", 2, None),
+    ("maekawa", 2, Some(3)),
+    ("maekawa", 3, Some(2)),
+    ("majority", 2, Some(3)),
+    ("majority", 3, Some(2)),
+    ("sanders", 2, Some(3)),
+    ("suzuki-kasami", 2, None),
+    ("raymond", 2, None),
+    ("raymond", 3, None),
+    ("naimi-trehel", 2, None),
+    ("naimi-trehel", 3, None),
+    ("central", 2, None),
+    ("central", 3, None),
+    ("token-ring", 2, None),
+    ("token-ring", 3, None),
+    ("delegated", 2, Some(3)),
+    ("delegated", 3, Some(2)),
+    ("raymond-k", 2, None),
+    ("raymond-k", 3, None),
+    ("srimani-reddy", 2, None),
+];
 
 /// One run of the matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +66,9 @@ pub struct Case {
     pub spec: String,
     pub sites: usize,
     /// The number of requests of each site.
-    pub entries: u8,
+    pub entries: Entries,
+    /// The window of an endless run.
+    pub window: Option<u8>,
     pub permits: usize,
     /// The site that is inside at the start.
     pub holder: Option<usize>,
@@ -45,10 +83,11 @@ pub struct Case {
 impl Case {
     /// The bounds of the exploration.
     pub fn bounds(&self) -> Bounds {
-        let bounds = Bounds::new(self.sites, self.entries).with_permits(self.permits).over(self.network);
+        let bounds = Bounds::new(self.sites, 1).with_permits(self.permits).over(self.network);
         let holders: Vec<usize> = self.holder.into_iter().collect();
         let bounds = bounds.held_by(&holders).expect("one of the sites");
-        Bounds { crashes: self.crashes, recoveries: self.recovers, returns: self.returns, ..bounds }
+        let Case { entries, window, crashes, returns, .. } = *self;
+        Bounds { entries, window, crashes, recoveries: self.recovers, returns, ..bounds }
     }
 
     /// The algorithm's name, without its options.
@@ -64,22 +103,39 @@ impl Case {
 
 /// Every run, in the order in which the registry lists the algorithms.
 pub fn cases() -> Vec<Case> {
-    ALL.iter().flat_map(|info| info.specs().flat_map(move |spec| cases_of(info, spec))).collect()
+    let cases = |info: &'static Info| {
+        let open = info.open_spec().into_iter().flat_map(move |spec| open_cases_of(info, &spec));
+        info.specs().flat_map(move |spec| cases_of(info, spec)).chain(open)
+    };
+    ALL.iter().copied().flat_map(cases).collect()
 }
 
-/// The runs of one spec.
-fn cases_of(info: &Info, spec: &str) -> Vec<Case> {
-    let case = |sites, entries, permits| Case {
+/// The runs of a spec with every choice, which has far more states than one with a policy.
+fn open_cases_of(info: &Info, spec: &str) -> Vec<Case> {
+    let sizes = [(2, 2), (3, 1)].into_iter();
+    let cases = sizes.flat_map(|(sites, entries)| permits(info, 2).map(move |k| (sites, entries, k)));
+    cases.map(|(sites, entries, k)| case_of(info, spec, (sites, entries, k))).collect()
+}
+
+/// A run without failures, with nobody inside at the start: its sites, their entries, the permits.
+fn case_of(info: &Info, spec: &str, (sites, entries, permits): (usize, u8, usize)) -> Case {
+    Case {
         spec: spec.to_owned(),
         sites,
-        entries,
+        entries: Entries::Each(entries),
+        window: None,
         permits,
         holder: None,
         network: info.channels.into(),
         crashes: 0,
         recovers: false,
         returns: false,
-    };
+    }
+}
+
+/// The runs of one spec.
+fn cases_of(info: &Info, spec: &str) -> Vec<Case> {
+    let case = |sites, entries, permits| case_of(info, spec, (sites, entries, permits));
     let mut cases = Vec::new();
     cases.extend(permits(info, 2).map(|k| case(2, 2, k)));
     for holder in [None, Some(0), Some(2)] {
@@ -95,6 +151,12 @@ fn cases_of(info: &Info, spec: &str) -> Vec<Case> {
         let back = |case| Case { crashes: 1, recovers: true, network: NetworkModel::Fifo, ..case };
         cases.extend([back(case(2, 2, 1)), back(case(3, 1, 1)), back(case(3, 2, 1))]);
     }
+    let endless = ENDLESS.iter().filter(|(listed, ..)| *listed == spec);
+    cases.extend(endless.map(|&(_, sites, window)| Case {
+        entries: Entries::Endless,
+        window,
+        ..case(sites, 1, 1)
+    }));
     let parsed: Spec = spec.parse().expect("a spec of the registry");
     // Not every algorithm runs in every cluster: a plane, for example, exists for some numbers of sites only.
     cases.retain(|case| AnyPlan::new(&parsed, Cluster::of(case.sites).with_permits(case.permits)).is_ok());

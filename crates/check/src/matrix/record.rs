@@ -4,7 +4,8 @@ use std::fmt::{self, Write};
 use std::str::FromStr;
 
 use super::{Case, MEDIUM, SMALL};
-use crate::{NetworkModel, Property, Report, Verdict};
+use crate::bypass::MAX_STATES as BYPASS_STATES;
+use crate::{Bypass, BypassBound, Entries, NetworkModel, Property, Report, Verdict};
 
 /// How a run of the matrix ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct CaseOutcome {
     pub depth: usize,
     /// The fewest and the most messages of a complete run.
     pub(crate) messages: Option<(usize, usize)>,
+    /// How often others can enter while a site waits, if that was computed.
+    pub bypass: Option<Bypass>,
 }
 
 impl CaseOutcome {
@@ -51,6 +54,7 @@ impl CaseOutcome {
             states: report.states,
             depth: report.depth,
             messages: report.messages,
+            bypass: report.bypass,
         }
     }
 }
@@ -89,14 +93,14 @@ impl CaseRecord {
     }
 
     /// The words of its row.
-    pub fn cells(&self) -> [String; 13] {
+    pub fn cells(&self) -> [String; COLUMNS] {
         let CaseRecord { case, outcome } = self;
         let more = if self.is_finished() { "" } else { "> " };
         let swept = outcome.swept.map_or_else(String::new, |limit| format!("{SWEPT}{limit}{MEBIBYTES}"));
         [
             case.spec.clone(),
             case.sites.to_string(),
-            case.entries.to_string(),
+            entries(case),
             case.permits.to_string(),
             case.holder.map_or_else(|| "nobody".to_owned(), |site| site.to_string()),
             case.network.name().to_owned(),
@@ -106,13 +110,46 @@ impl CaseRecord {
             format!("{more}{}", outcome.states),
             outcome.depth.to_string(),
             outcome.messages.map_or_else(|| "–".to_owned(), |(least, most)| format!("{least} to {most}")),
+            outcome.bypass.map_or_else(
+                || "–".to_owned(),
+                |bypass| format!("{} / {}", bypass.from_call, bypass.once_heard),
+            ),
+            self.starvation().to_owned(),
             format!("{}{swept}", outcome.ending),
         ]
     }
+
+    /// How it was shown that nobody starves.
+    fn starvation(&self) -> &'static str {
+        match (self.case.entries, self.case.window, self.outcome.bypass) {
+            _ if self.outcome.ending != CaseEnding::Holds => NEITHER,
+            (Entries::Endless, None, _) => "fair cycles",
+            (Entries::Endless, Some(_), _) => "fair cycles in window",
+            (Entries::Each(_), _, Some(_)) => "bypass",
+            (Entries::Each(_), _, None) => NEITHER,
+        }
+    }
 }
 
+/// The starvation column of a run that shows nothing about starvation.
+const NEITHER: &str = "neither";
+
+/// The words between the entries and the window of an endless run.
+const WINDOW: &str = "endless, window ";
+
+fn entries(case: &Case) -> String {
+    match (case.entries, case.window) {
+        (Entries::Each(entries), _) => entries.to_string(),
+        (Entries::Endless, None) => "endless".to_owned(),
+        (Entries::Endless, Some(window)) => format!("{WINDOW}{window}"),
+    }
+}
+
+/// The number of columns.
+const COLUMNS: usize = 15;
+
 /// The heads of the columns.
-pub const HEADS: [&str; 13] = [
+pub const HEADS: [&str; COLUMNS] = [
     "algorithm",
     "N",
     "entries",
@@ -125,6 +162,8 @@ pub const HEADS: [&str; 13] = [
     "states",
     "depth",
     "messages",
+    "bypass",
+    "starvation",
     "verdict",
 ];
 
@@ -152,7 +191,22 @@ later is counted again.
 Each of N sites requests one of K permits *entries* times. *inside* lists the sites that are inside at the start, *crashes* is the number of
 sites that may fail at any moment, *recover* says whether a failed site comes back, *return* whether a site may leave and request again
 in one step. *depth* is the number of steps from the start to the farthest state, *messages* the minimum and the maximum number of
-messages of a complete run, for all its entries together (– if not counted). `meshlock check ALGORITHM` with the same settings
+messages of a complete run, for all its entries together (– if not counted).
+
+*bypass* is how often others can enter while a site waits, the most over all schedules and sites: from the call of its request on / from
+a moment on at which nothing that it has sent is in flight (– if not computed; it is for up to {BYPASS_STATES} states that fit into memory).
+The second number is held against what the algorithm's source claims, where it claims anything and nothing fails; a message may take as
+long as it likes, so the first one says little in a short run.
+
+*starvation* says how it was shown that no site starves. *bypass*: the run is bounded, so that only this figure says something about it.
+*fair cycles*: sites request without end, numbers that only grow are made relative to each other, and no cycle of the whole graph is fair
+to every message and yet leaves a site waiting. *fair cycles in window*: the same, but a site requests only while none of its numbers is above
+the window, and while it has no more messages than that in flight to one site; what follows the other requests was not explored. *neither*: nothing was
+shown. That every request of a bounded run is served says only that there is no deadlock. The rows with *neither* are also older than two
+checks: they say nothing of bypass, and *order* means for them only that no request passes an earlier one, not that one site's
+timestamps rise. The endless rows do not check that either.
+
+`meshlock check ALGORITHM` with the same settings
 explores one row again; the tests do so with every row of up to {SMALL} states, `cargo xtask soak --only explorations` with those of up to
 {MEDIUM}.
 
@@ -195,12 +249,12 @@ pub fn read(text: &str) -> Result<Vec<CaseRecord>, Malformed> {
     let lines = text.lines().zip(1..).filter(|(line, _)| line.starts_with('|'));
     let rows = lines.map(|(line, number)| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        (number, line, <[&str; 13]>::try_from(cells))
+        (number, line, <[&str; COLUMNS]>::try_from(cells))
     });
     rows.skip(2)
         .map(|(number, line, cells)| {
             let row = RowParser { line: number };
-            row.record(cells.map_err(|_| row.malformed(line, "row of thirteen cells"))?)
+            row.record(cells.map_err(|_| row.malformed(line, "row of fifteen cells"))?)
         })
         .collect()
 }
@@ -236,6 +290,26 @@ impl RowParser {
         }
     }
 
+    fn entries(self, cell: &str) -> Result<(Entries, Option<u8>), Malformed> {
+        Ok(match cell.strip_prefix(WINDOW) {
+            Some(window) => (Entries::Endless, Some(self.number(window)?)),
+            None if cell == "endless" => (Entries::Endless, None),
+            None => (Entries::Each(self.number(cell)?), None),
+        })
+    }
+
+    fn bypass(self, cell: &str) -> Result<Option<Bypass>, Malformed> {
+        let bound = |cell: &str| match cell {
+            "unbounded" => Ok(BypassBound::Unbounded),
+            _ => self.number(cell).map(BypassBound::AtMost),
+        };
+        match cell.split_once(" / ") {
+            Some((call, heard)) => Ok(Some(Bypass { from_call: bound(call)?, once_heard: bound(heard)? })),
+            None if cell == "–" => Ok(None),
+            None => Err(self.malformed(cell, "bypass from the call and once heard")),
+        }
+    }
+
     fn ending(self, cell: &str) -> Result<CaseEnding, Malformed> {
         let broken = || Property::named(cell.strip_prefix("violated: ")?).map(CaseEnding::Violated);
         let unfinished = || {
@@ -253,7 +327,7 @@ impl RowParser {
         self.number(number)
     }
 
-    fn record(self, cells: [&str; 13]) -> Result<CaseRecord, Malformed> {
+    fn record(self, cells: [&str; COLUMNS]) -> Result<CaseRecord, Malformed> {
         let [
             spec,
             sites,
@@ -267,12 +341,16 @@ impl RowParser {
             states,
             depth,
             messages,
+            bypass,
+            starvation,
             verdict,
         ] = cells;
+        let (entries, window) = self.entries(entries)?;
         let case = Case {
             spec: spec.to_owned(),
             sites: self.number(sites)?,
-            entries: self.number(entries)?,
+            entries,
+            window,
             permits: self.number(permits)?,
             holder: if holder == "nobody" { None } else { Some(self.number(holder)?) },
             network: NetworkModel::named(network).ok_or_else(|| self.malformed(network, "network"))?,
@@ -287,8 +365,13 @@ impl RowParser {
             states: self.number(states.trim_start_matches("> "))?,
             depth: self.number(depth)?,
             messages: self.messages(messages)?,
+            bypass: self.bypass(bypass)?,
         };
-        Ok(CaseRecord { case, outcome })
+        let record = CaseRecord { case, outcome };
+        if starvation != record.starvation() {
+            return Err(self.malformed(starvation, "way in which such a row shows that nobody starves"));
+        }
+        Ok(record)
     }
 }
 
@@ -309,6 +392,10 @@ mod tests {
                 states: 7,
                 depth: 3,
                 messages: (ending == CaseEnding::Holds).then_some((4, 6)),
+                bypass: (case.sites == 3).then_some(Bypass {
+                    from_call: BypassBound::Unbounded,
+                    once_heard: BypassBound::AtMost(2),
+                }),
             },
             case,
         };
@@ -325,6 +412,6 @@ mod tests {
         let text = write(&records()[..1]).replace("| 7 |", "| many |");
         let error = read(&text).unwrap_err().to_string();
         assert!(error.ends_with("'many' is no number"), "{error}");
-        assert!(read("|\n|\n| x |").unwrap_err().to_string().contains("no row of thirteen cells"));
+        assert!(read("|\n|\n| x |").unwrap_err().to_string().contains("no row of fifteen cells"));
     }
 }

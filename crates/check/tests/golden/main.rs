@@ -3,13 +3,16 @@
 //! tests are one program, so that the explorer is compiled once.
 
 mod assumptions;
+mod choices;
 mod heuristic;
 mod lodha;
+mod news;
 mod permits;
 mod quorum_algos;
 mod sanders;
 mod simple;
 mod trees;
+mod walks;
 
 use meshlock_check::{Bounds, Properties, Property};
 

@@ -46,6 +46,12 @@ pub(crate) enum Message {
     Rel,
 }
 
+impl std::fmt::Display for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
 impl meshlock_protocol::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
@@ -126,6 +132,7 @@ impl Described for LamportMutex {
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",
         order: Order::Fair,
+        bypass: None,
         failures: Failures::NONE,
         options: &[OptionInfo {
             name: "clock",

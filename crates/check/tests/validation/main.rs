@@ -1,6 +1,9 @@
 //! Validates the explorer: against TLC's published counts, against `stateright`, against itself with other numbers of threads and less
-//! memory, and with a small model in which a site starves.
+//! memory, and with small models in which a site starves or chooses.
 
+mod bypass;
+mod choices;
+mod endless;
 mod lamport_mutex;
 mod liveness;
 mod peer;

@@ -74,6 +74,8 @@ impl<A: Algorithm> Peer<A> {
                 }
                 Effect::Enter { .. } => moment.posts[site.index()].phase = Phase::Executing,
                 Effect::Timer { .. } => moment.posts[site.index()].timers += 1,
+                // It does not try other choices: what it explores has none.
+                Effect::Chose { .. } => panic!("a choice that only the explorer tries"),
                 Effect::Misbehaved { .. } => {}
             }
         }

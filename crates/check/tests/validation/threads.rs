@@ -16,10 +16,22 @@ fn on_threads(threads: usize, spec: &Spec, bounds: &Bounds) -> Report {
 fn same_on_all(spec: &str, bounds: &Bounds) -> Report {
     let spec: Spec = spec.parse().expect("a registered name");
     let told = |report: &Report| {
-        let Report { verdict, states, depth, edges, local_states, swept, messages, path, round, memory: _ } =
-            report;
+        let Report {
+            verdict,
+            states,
+            depth,
+            edges,
+            local_states,
+            swept,
+            messages,
+            bypass,
+            withheld,
+            path,
+            round,
+            memory: _,
+        } = report;
         format!(
-            "{verdict:?} {states} {depth} {edges} {local_states} {swept:?} {messages:?} {path:?} {round:?}"
+            "{verdict:?} {states} {depth} {edges} {local_states} {swept:?} {messages:?} {bypass:?} {withheld:?} {path:?} {round:?}"
         )
     };
     let alone = on_threads(1, &spec, bounds);

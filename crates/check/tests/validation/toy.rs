@@ -42,6 +42,12 @@ enum Word {
     Echo(u16),
 }
 
+impl std::fmt::Display for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
 impl Message for Word {
     fn kind(&self) -> &'static str {
         "WORD"
@@ -128,6 +134,7 @@ impl Described for Toy {
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",
         order: Order::Fair,
+        bypass: None,
         failures: Failures::NONE,
         options: &[
             OptionInfo { name: "fair", about: "in the order of asking", range: Range::Flag, default: "yes" },

@@ -131,6 +131,7 @@ fn facts(info: &Info) -> Value {
             let range = match option.range {
                 Range::Flag => json!({ "flag": true }),
                 Range::Choice(words) => json!({ "choice": words }),
+                Range::Open { policies, any } => json!({ "policies": policies, "host_chooses": any }),
                 Range::Integer { least, most } => json!({ "least": least, "most": most }),
                 Range::WordsOr { words, notation } => json!({ "words": words, "notation": notation }),
             };

@@ -14,6 +14,7 @@ pub(crate) mod dst;
 pub(crate) mod errata;
 pub(crate) mod lab;
 pub(crate) mod node;
+pub(crate) mod prove;
 pub(crate) mod queue;
 pub(crate) mod quorum;
 pub(crate) mod recover;

@@ -94,37 +94,45 @@ fn document(experiment: &Experiment, findings: &Findings) -> Value {
 
 fn print(experiment: &Experiment, findings: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(out, "\n{}: {}\n{}", experiment.id, experiment.about, experiment.source)?;
-    let mut table = output::table(&["", "quantity", "published", "measured", "± 95 %", "error", "verdict"]);
-    for ComparisonRow { label, quantity, published, measured, ci95, error, verdict } in &findings.rows {
+    let columns = ["", "quantity", "published", "derived", "measured", "± 95 %", "error", "z", "verdict"];
+    let mut table = output::table(&columns);
+    for row in &findings.rows {
+        let ComparisonRow { label, quantity, published, derived, measured, ci95, error, z, verdict } = row;
         table.add_row([
             label.clone(),
             quantity.clone(),
             published.clone(),
+            derived.clone(),
             format!("{measured:.3}"),
             ci95.map_or_else(String::new, |half| format!("{half:.3}")),
             error.map_or_else(String::new, |error| format!("{:+.1} %", 100.0 * error)),
-            name(*verdict).to_owned(),
+            z.map_or_else(String::new, |z| format!("{z:+.1}")),
+            verdict.name().to_owned(),
         ]);
     }
-    for column in 2..=5 {
+    for column in 2..=7 {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     writeln!(out, "{table}")?;
-    let agree = findings.rows.iter().filter(|row| row.verdict == RowVerdict::Agrees).count();
-    let differ = findings.rows.iter().filter(|row| row.verdict == RowVerdict::Differs).count();
-    writeln!(out, "{agree} rows agree, {differ} differ")?;
+    writeln!(out, "{}", counts(findings))?;
+    writeln!(out, "{}", RowVerdict::LEGEND)?;
     for note in &findings.notes {
         writeln!(out, "- {note}")?;
     }
     Ok(())
 }
 
-fn name(verdict: RowVerdict) -> &'static str {
-    match verdict {
-        RowVerdict::Agrees => "agrees",
-        RowVerdict::Differs => "differs",
-        RowVerdict::Shown => "",
-    }
+/// The number of rows of each verdict.
+fn counts(findings: &Findings) -> String {
+    let count = |verdict| findings.rows.iter().filter(|row| row.verdict == verdict).count();
+    format!(
+        "figures: {} agree, {} differ; statements: {} hold, {} fail, {} undecided",
+        count(RowVerdict::Agrees),
+        count(RowVerdict::Differs),
+        count(RowVerdict::Holds),
+        count(RowVerdict::Fails),
+        count(RowVerdict::Undecided),
+    )
 }

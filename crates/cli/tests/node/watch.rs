@@ -1,6 +1,6 @@
 //! Watching a running cluster: `meshlock trace`, watchers that are too slow, and the lab's live page.
 
-#[path = "../../../lab/tests/browser/driver.rs"]
+#[path = "../../../lab/tests/browser/driver/mod.rs"]
 #[expect(dead_code, reason = "the lab's own tests use more of it")]
 mod driver;
 
@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::site::{Client, Files, Process, fails, json, meshlock, says};
-use driver::Browser;
+use driver::{Browser, Engine};
 
 fn cluster(files: &Files) -> Vec<Process> {
     let sites = files.start_all(&["a", "b", "c"]);
@@ -212,7 +212,7 @@ const HOLDERS: &str = "document.querySelector(\"[data-lock='jobs']\")?.dataset.h
 
 #[test]
 fn the_live_page_shows_the_holders_and_so_does_its_recording() {
-    let Some(browser) = Browser::for_a_test() else { return };
+    let Some(browser) = Browser::for_a_test(Engine::Chromium) else { return };
     let files = Files::new(3, false, "[lease]\nlength = '2s'\nmargin = '400ms'\nrenew_every = '500ms'\n");
     let sites = cluster(&files);
     let (socket, record) = (files.path("a.sock"), files.path("record.jsonl"));
@@ -246,10 +246,11 @@ fn the_live_page_shows_the_holders_and_so_does_its_recording() {
     browser.click("#follow");
     until_page(&browser, "document.querySelector(\"[data-lock='others']\")?.dataset.holders === 'b'");
 
-    // A site that is killed is shown as gone; its client has lost the lock once the view is without it.
+    // A site that is killed stays in the table, as gone; its client has lost the lock once the view is without it.
     sites[2].signal(Signal::KILL);
     until_page(&browser, "document.querySelector(\"[data-site='c']\")?.dataset.watched === 'false'");
-    until_page(&browser, "document.querySelectorAll('.sites tbody tr').length === 2");
+    until_page(&browser, "document.querySelector(\".sites tr[data-left]\")?.dataset.site === 'c'");
+    until_page(&browser, "document.querySelectorAll('.sites tbody tr').length === 3");
     until_page(&browser, &format!("({HOLDERS} ?? '') === ''"));
 
     // What was seen, saved and read again, is drawn with the same lines.

@@ -14,6 +14,7 @@
 //! | a member that has died is left out one lease after its death, also if leaders change meanwhile | its locks are free then | [`one_lease`] | a new leader counts all leases from its election |
 //! | in every second the number of views is bounded by what can ask for one, and that of events by a constant | a cluster that changes views in circles stalls every lock | [`steps`] | a full site asks for a fresh view in every view |
 //! | machines' own invariants hold, what is sent can be read, and no correct peer is reported as misbehaving | our own bugs show early | [`sound`] | messages of an old view are accepted; a member of an older version is not told of holders with another number of permits; a vote is sent before it is written; an incarnation is used twice, because a disk was lost, past incarnations are forgotten or a former leader is believed; a renewal gives lost locks back; a waiter that could not ask, or a name that could be entered again, is not noted |
+//! | when a site opens a view, no other member of it runs machines of an earlier one | the view starts from what all of them hold | [`views`] | a census is skipped |
 //! | no id of a voter is used with two disks, and each term has at most one leader | otherwise a voter could break what it has promised, and two parts could decide apart | [`voting`] | a voter votes without its disk; a site acts as the voter of another disk |
 //! | each version of the access document is one document, all members know the last one in the end, and no leader lets a site in that the document it knows does not admit | one command changes all sites, and a removed site does not come back | [`admission`] | a site joins that is not admitted; a document replaces another one than it was made for |
 //! | a claim that is made in time is accepted and not given up, unless somebody else claims the same, and a forged one never is | a client keeps its lock when its site is gone, and nobody else gets it that way | `moving_claims.rs` | claims become holds although the former site is a member; a proof is not checked |
@@ -35,6 +36,7 @@ pub(super) mod sound;
 pub(super) mod starvation;
 pub(super) mod steps;
 pub(super) mod updates;
+pub(super) mod views;
 pub(super) mod voting;
 
 use super::clock::Moment;

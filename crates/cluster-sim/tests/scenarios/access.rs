@@ -245,8 +245,13 @@ fn nothing_changes_while_a_member_runs_a_program_that_does_not_know_the_document
 const OLDER: u16 = AGREES_ON_ACCESS - 1;
 
 /// What others know of a program that speaks that version.
-const OLDER_ABILITIES: Abilities =
-    Abilities { counts_voters: false, knows_floors: false, agrees_on_access: false, ..Abilities::ALL };
+const OLDER_ABILITIES: Abilities = Abilities {
+    counts_voters: false,
+    knows_floors: false,
+    agrees_on_access: false,
+    reports_records: false,
+    ..Abilities::ALL
+};
 
 /// Lets the third of three sites run an older program: all that it sends travels in the older format, as far as that can say it, and the
 /// others know what it speaks. Returns the switch that upgrades it.
@@ -257,7 +262,7 @@ fn with_an_older_program(cluster: &mut Cluster) -> Rc<Cell<bool>> {
         if from != 2 || !speaks.get() {
             return vec![packet];
         }
-        if packet.content.is_about_access() || packet.content.is_absence() {
+        if packet.content.is_about_access() || packet.content.is_absence() || packet.content.is_records() {
             return Vec::new();
         }
         let read = decode_packet(&encode_packet(&packet, OLDER), OLDER).expect("the older version has it");

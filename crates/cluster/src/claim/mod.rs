@@ -1,7 +1,7 @@
 //! Proofs that a client held a lock, with which it keeps the lock when its site dies or leaves.
 //!
 //! A client asks its site for a *proof* of each lock that it holds. If it loses its site, it shows the proof to another member and
-//! *claims* the lock there (`node/claims.rs` and `table/claims.rs` say what that member does, and why it is safe). A proof names the hold
+//! *claims* the lock there (`node/claims.rs` and `table/claims/` say what that member does, and why it is safe). A proof names the hold
 //! and is authenticated by a key that the site's process has drawn at its start. The members learn each other's keys with the
 //! census, so that everyone who has opened a view can check a proof of every member of it.
 //!

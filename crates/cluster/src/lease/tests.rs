@@ -1,5 +1,7 @@
 //! The inequality at its boundary, and the effect of late grants.
 
+mod inequalities;
+
 use super::*;
 use crate::names::{Incarnation, Member};
 

@@ -27,6 +27,7 @@
 mod absence;
 mod improve;
 mod lagging;
+mod records;
 mod refusal;
 mod request;
 #[cfg(test)]
@@ -63,6 +64,8 @@ pub struct Claim {
 pub(super) struct Pilot {
     /// What each member has said of itself, and when.
     claims: BTreeMap<Member, (Claim, Time)>,
+    /// The disks of first voters that other members have recorded.
+    records: BTreeMap<Member, Vec<(SiteName, Incarnation)>>,
     /// Since when this leader has seen each member.
     member_since: BTreeMap<Member, Time>,
     /// Since when each voter has not been there.
@@ -125,6 +128,7 @@ impl Pilot {
     /// Reacts to a view.
     pub(super) fn on_agreed(&mut self, view: &View) {
         self.claims.retain(|member, _| view.contains(member));
+        self.records.retain(|member, _| view.contains(member));
         self.member_since.retain(|member, _| view.contains(member));
         self.dismissed.retain(|site, _| view.member(site).is_some());
     }
@@ -276,7 +280,7 @@ impl Pilot {
         }
         let disk = |voter: &Voter| {
             let claimed = self.claim(&voter.site, view).filter(|_| self.is_there(voter, at));
-            let disk = claimed.map(|(_, claim)| claim.disk).or(at.registered.get(&voter.site).copied());
+            let disk = claimed.map(|(_, claim)| claim.disk).or_else(|| self.recorded_disk(voter, at));
             disk.ok_or_else(|| VoterRefusal::DiskUnknown(voter.site.clone()))
         };
         let mut first = None;

@@ -63,6 +63,11 @@ impl Node {
                 }
             }
             Content::Claim(claim) => leadership.pilot.on_claim(from, claim, view, now),
+            Content::Recorded(records) => {
+                if let Some(membership) = self.membership.as_ref().filter(|_| from.site != self.me.site) {
+                    leadership.pilot.on_records(from, records, (&membership.voters().voters, view));
+                }
+            }
             Content::ChangeVoters(request) => self.on_voter_request(&from.site, request, out),
             Content::AccessKnown { version, .. } => self.on_access_known(&from, version, out),
             Content::SetAccess { base, document } => self.on_access_request(&from, base, document, out),

@@ -21,7 +21,7 @@ use crate::links::Frame;
 use crate::membership::message::RaftMessage;
 use crate::membership::voters::Voters;
 use crate::names::{Incarnation, LockName, Member, SiteName};
-use crate::report::VoterRequest;
+use crate::report::{SiteQueue, VoterRequest};
 use crate::rules::RulesText;
 use crate::table::{CensusPiece, LockMessage, PermitsOf};
 use crate::time::{Span, Time};
@@ -176,6 +176,9 @@ pub enum Content {
     Voters(Voters),
     /// From a member to the leader, beside its request for a renewal: what the leader must know of it before it can vote.
     Claim(Claim),
+    /// From a member to the leader, beside its claim, while first voters are not bound to disks: the disks with which they have
+    /// registered at the sender. Versions before 6 do not have it.
+    Recorded(Vec<(SiteName, Incarnation)>),
     /// From any member to the leader: change who votes.
     ChangeVoters(VoterRequest),
     /// The leader's answer to [`ChangeVoters`](Self::ChangeVoters), when it is done or refused.
@@ -264,6 +267,7 @@ numbered! { Content {
     30 => Call { to, number, body },
     31 => CallAnswer { to, number, body },
     32 => CallEnded { to, number },
+    33 => Recorded(value),
 } }
 
 /// A message on a link. Its [`Frame`] says which view it belongs to.
@@ -319,6 +323,18 @@ impl Content {
         Some(piece)
     }
 
+    /// Returns the report about a lock in the packet, if there is one.
+    pub fn queue_report(&self) -> Option<&SiteQueue> {
+        let Content::Reply { reply: PeerReply::Queue(queue), .. } = self else { return None };
+        Some(queue)
+    }
+
+    /// Returns the report about a lock in the packet mutably, if there is one.
+    pub fn queue_report_mut(&mut self) -> Option<&mut SiteQueue> {
+        let Content::Reply { reply: PeerReply::Queue(queue), .. } = self else { return None };
+        Some(queue)
+    }
+
     /// Returns whether the packet has a message about permits.
     pub fn is_about_permits(&self) -> bool {
         matches!(self, Content::Link { frame: Frame::Data { body: LinkPayload::Permits(_), .. }, .. })
@@ -343,8 +359,17 @@ impl Content {
     pub fn is_about_voters(&self) -> bool {
         matches!(
             self,
-            Content::Voters(_) | Content::Claim(_) | Content::ChangeVoters(_) | Content::VotersChanged { .. }
+            Content::Voters(_)
+                | Content::Claim(_)
+                | Content::Recorded(_)
+                | Content::ChangeVoters(_)
+                | Content::VotersChanged { .. }
         ) || self.raft_message().is_some_and(|message| !message.is_for_first_voters())
+    }
+
+    /// Returns whether the packet says which disks of first voters are recorded.
+    pub fn is_records(&self) -> bool {
+        matches!(self, Content::Recorded(_))
     }
 
     /// Returns whether the packet says which voters are not there.
@@ -397,6 +422,7 @@ impl Content {
             Content::Beat { .. } => "beat",
             Content::Voters(_) => "voters",
             Content::Claim(_) => "claim",
+            Content::Recorded(_) => "recorded disks",
             Content::ChangeVoters(_) => "change voters",
             Content::VotersChanged { .. } => "voters changed",
             Content::Absent(_) => "absent voters",

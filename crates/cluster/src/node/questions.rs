@@ -271,6 +271,7 @@ impl Node {
                 leased: self.lease.is_comfortable(self.now),
                 leaving: self.leaving.is_some(),
                 lock: self.table.report(lock, self.now),
+                settled: self.table.settled(lock),
             }),
             PeerQuestion::Break(lock) => {
                 let mut cut_off = Vec::new();
@@ -301,8 +302,11 @@ impl Node {
                 let rule = rules.as_ref().map(|rules| rules.rule(&lock));
                 let (algorithm, permits) =
                     rule.map_or((None, 1), |rule| (Some(rule.spec.info.name.to_owned()), rule.permits));
-                // Where no rule gives the number of permits, the home of the name hands them out.
-                let (algorithm, permits) = match self.table.permits(&lock) {
+                // Where no rule gives the number of permits, the home of the name hands them out. This site has heard of it only if it
+                // is the home or has asked it.
+                let settled = self.table.settled(&lock);
+                let settled = settled.or_else(|| sites.iter().find_map(|queue| queue.settled));
+                let (algorithm, permits) = match settled {
                     Some(settled) if settled != permits => (Some(WITHOUT_RULE.to_owned()), settled),
                     Some(_) | None => (algorithm, permits),
                 };

@@ -30,8 +30,8 @@
 //! and the voter itself is one more.
 //! - *As long as the first voters vote*, more than f of them have lost their disks, and with them the cluster.
 //! - *After the voters have changed* that need not be so, because lost disks were replaced one by one. But then a site that has heard from the
-//!   cluster refuses: the change before which a first voter was not bound to a disk yet has bound it (`VoterChange::Settle`; no
-//!   configuration other than the first has a voter without a disk), and voters and members know that. It takes the voter and f others of
+//!   cluster refuses: the change before which a first voter was not bound to a disk yet has bound it to that one (`VoterChange::Settle`,
+//!   `autopilot/records.rs`; no configuration other than the first has a voter without a disk), and voters and members know that. It takes the voter and f others of
 //!   the founding's list that all start with empty disks and reach each other before any of them hears from a member.
 //!
 //! So for three voters all three must be up at the very first start, four of five, six of seven; later a majority is enough, as always. And
@@ -88,7 +88,7 @@ enum Phase {
 }
 
 /// Returns how many others must have recorded a voter's disk before it votes.
-fn enough(voters: usize) -> usize {
+pub(super) fn enough(voters: usize) -> usize {
     let (others, minority) = (voters.saturating_sub(1), voters.saturating_sub(1) / 2);
     (others + minority).div_ceil(2)
 }

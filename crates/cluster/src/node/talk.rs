@@ -135,6 +135,7 @@ impl Node {
             | Content::Leave
             | Content::SetRules { .. }
             | Content::Claim(_)
+            | Content::Recorded(_)
             | Content::ChangeVoters(_)
             | Content::JoinWithToken { .. }
             | Content::AccessKnown { .. }
@@ -286,6 +287,7 @@ impl Node {
             && (known.counts_voters || !content.is_absence())
             && (known.agrees_on_access || !content.is_about_access())
             && (known.forwards_calls || !content.is_about_calls())
+            && (known.reports_records || !content.is_records())
     }
 
     /// Returns whether the program of another site knows the access document, as far as this site can tell.

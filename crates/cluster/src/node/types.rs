@@ -27,6 +27,8 @@ pub struct Abilities {
     pub agrees_on_access: bool,
     /// Calls of clients that members forward to each other.
     pub forwards_calls: bool,
+    /// It tells the leader which disks of first voters it has recorded.
+    pub reports_records: bool,
 }
 
 impl Abilities {
@@ -38,6 +40,7 @@ impl Abilities {
         knows_floors: true,
         agrees_on_access: true,
         forwards_calls: true,
+        reports_records: true,
     };
 }
 

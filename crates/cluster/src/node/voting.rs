@@ -189,6 +189,12 @@ impl Node {
     /// Tells the leader what it must know of this member before it can vote.
     pub(super) fn send_claim(&mut self, leader: SiteName, out: &mut Vec<NodeOutput>) {
         let claim = Claim { disk: self.disk(), acts_as: self.voter_id() };
+        let is_bound = self.voters.voters.iter().all(|voter| voter.disk.is_some());
+        let records: Vec<_> =
+            self.registration.known().iter().map(|(site, disk)| (site.clone(), *disk)).collect();
+        if !is_bound && !records.is_empty() && leader != self.me.site {
+            self.send(leader.clone(), Content::Recorded(records), out);
+        }
         self.send(leader, Content::Claim(claim), out);
     }
 

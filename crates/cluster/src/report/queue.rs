@@ -7,6 +7,7 @@ use meshlock_protocol::Epoch;
 use serde::{Deserialize, Serialize};
 
 use crate::names::{ClientLabel, SiteName};
+use crate::rules::Rules;
 use crate::table::{HolderReport, LockInUse, LockReport, MAX_LISTED, Machinery, WaiterReport};
 use crate::time::Span;
 
@@ -59,12 +60,18 @@ pub struct SiteQueue {
     /// Whether it grants nothing because it leaves the cluster.
     pub leaving: bool,
     pub lock: LockReport,
+    /// The number of permits that was settled for the name, as far as the site knows, where no rule gives it. It follows the packet in
+    /// which a site reports; clients read it in [`LockQueue::permits`].
+    #[serde(skip)]
+    pub settled: Option<u32>,
 }
 
 impl SiteQueue {
     /// Returns whether it lists no more than a correct site does.
     pub(crate) fn is_bounded(&self) -> bool {
-        self.standing.is_bounded() && self.lock.is_bounded()
+        let possible = 1..=Rules::MAX_PERMITS;
+        let is_possible = self.settled.is_none_or(|permits| possible.contains(&permits));
+        self.standing.is_bounded() && self.lock.is_bounded() && is_possible
     }
 }
 
@@ -302,6 +309,7 @@ mod tests {
                 waiters: waiters.iter().map(waiter).collect(),
                 waiters_in_all: waiters.len() as u64,
             },
+            settled: None,
         }
     }
 

@@ -6,7 +6,7 @@ use foldhash::fast::FixedState;
 use indexmap::IndexSet;
 use meshlock_protocol::registry::info::Tokens;
 use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite, SiteCall};
-use meshlock_protocol::{Algorithm, Effect, Epoch, FenceClock, Phase, SiteId};
+use meshlock_protocol::{Algorithm, Chooser, Effect, Epoch, FenceClock, Phase, SiteId};
 use smallvec::SmallVec;
 
 use super::clients::{Clients, Hold, Spare, WaitingClient};
@@ -113,6 +113,12 @@ impl Env<'_> {
     }
 }
 
+/// An outbox for the machines of the member at this place. What the papers leave open is drawn, by each member in another way, and in
+/// every run in the same.
+fn choosing_as(place: usize) -> AnyOutbox {
+    AnyOutbox::choosing(Chooser::seeded(place as u64))
+}
+
 /// What a site knows of one lock: its clients here, its fences and its machines.
 #[derive(Clone, Debug)]
 pub(super) struct Lock {
@@ -177,7 +183,7 @@ impl Lock {
                 return;
             };
             let site = &mut lanes[lane].site;
-            let mut outbox = env.outbox.take().unwrap_or_default();
+            let mut outbox = env.outbox.take().unwrap_or_else(|| Box::new(choosing_as(local_view.me)));
             match input {
                 MachineInput::Call(call) => site.call(call, &mut outbox),
                 MachineInput::Receive(from, message) => site.deliver(from, message, &mut outbox),
@@ -222,6 +228,7 @@ impl Lock {
                 let due = env.lease_clock.now + env.table_config.message_delay.times(u64::from(delays));
                 env.alarms.insert((due, TableAlarm::Timer(env.key.clone(), lane, local_view.epoch)));
             }
+            Effect::Chose { .. } => {}
             Effect::Misbehaved { peer, why } => {
                 env.misbehaved(Placement::new(&env.key.name, local_view.members).place(peer).0, why);
             }

@@ -20,7 +20,7 @@
 //!   that is open (`permits/`).
 //! - T8: a lock whose clients wait and for which less was asked than they need is noted.
 //! - T9: a name that nobody may enter, and could be entered in a new view, is noted (`draining.rs`).
-//! - T10, T11: about claims (`claims.rs`); T12: about holds that somebody may claim elsewhere (`resuming.rs`).
+//! - T10, T11: about claims (`claims/`); T12: about holds that somebody may claim elsewhere (`resuming.rs`).
 
 mod calls;
 mod census;

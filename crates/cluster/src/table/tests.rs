@@ -1,5 +1,6 @@
 //! Lock tables of several sites, without network, leases or views of their own: the test passes everything on.
 
+mod choices;
 mod claims;
 mod inquiry;
 mod permits;

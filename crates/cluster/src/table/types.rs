@@ -121,6 +121,23 @@ pub enum LockEvent {
     Refused { request: Request, why: RequestRefusal },
 }
 
+impl LockEvent {
+    /// Returns the request that it is about, unless it is about all that is held here.
+    pub fn request(&self) -> Option<Request> {
+        match self {
+            LockEvent::Extended { .. } => None,
+            LockEvent::Granted { request, .. }
+            | LockEvent::Lost { request, .. }
+            | LockEvent::Released { request }
+            | LockEvent::Cancelled { request }
+            | LockEvent::TimedOut { request }
+            | LockEvent::Busy { request }
+            | LockEvent::Unavailable { request, .. }
+            | LockEvent::Refused { request, .. } => Some(*request),
+        }
+    }
+}
+
 /// A message between the machines of one lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LockMessage {

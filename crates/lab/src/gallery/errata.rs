@@ -1,12 +1,12 @@
 //! The errata: their texts, and their counterexamples as runs, which the checker finds again on request.
 
-use meshlock_check::Step;
 use meshlock_check::errata::{Erratum, Evidence, all, find};
+use meshlock_check::{Step, StepEvent};
 use meshlock_protocol::Cluster;
 use meshlock_protocol::world::Action;
 use serde::Serialize;
 
-use crate::act::{Acts, MessagePlace, UserAct};
+use crate::act::{Acts, ChosenAct, MessagePlace, UserAct};
 use crate::setup::RunSetup;
 
 /// An erratum as the gallery lists it.
@@ -48,7 +48,7 @@ pub fn errata() -> impl Iterator<Item = ErratumEntry> {
 }
 
 fn listed(erratum: &Erratum) -> ErratumEntry {
-    let Erratum { id, source, title, printed, wrong, repair, ref evidence } = *erratum;
+    let Erratum { id, source, title, printed, wrong, repair, ref evidence, .. } = *erratum;
     let has_run = !matches!(evidence, Evidence::Calculation(_));
     ErratumEntry { id, source, title, printed, wrong, repair, has_run }
 }
@@ -66,7 +66,7 @@ pub fn erratum(id: &str) -> Option<ErratumRun> {
     let address = found.as_ref().map(|found| {
         let cluster = Cluster::of(found.run.sites).with_permits(found.run.permits);
         let plain = RunSetup::by_hand(found.run.spec, cluster);
-        let acts = Acts::script(found.path.iter().map(|&step| act(step)).collect());
+        let acts = Acts::script(found.path.iter().map(act).collect());
         RunSetup { fifo: !found.run.unordered, until: found.path.len(), acts, ..plain }.to_string()
     });
     Some(ErratumRun {
@@ -81,11 +81,11 @@ pub fn erratum(id: &str) -> Option<ErratumRun> {
 }
 
 /// A step of the checker as an act.
-fn act(step: Step) -> UserAct {
-    match step {
-        Step::Fail(site) => UserAct::Fail(site),
-        Step::Recover(site) => UserAct::Recover(site),
-        Step::Act(action) => match action {
+fn act(step: &Step) -> ChosenAct {
+    let act = match step.event {
+        StepEvent::Fail(site) => UserAct::Fail(site),
+        StepEvent::Recover(site) => UserAct::Recover(site),
+        StepEvent::Act(action) => match action {
             Action::Request(site) => UserAct::Request(site),
             Action::Release(site) => UserAct::Release(site),
             Action::Return(site) => UserAct::Return(site),
@@ -95,5 +95,6 @@ fn act(step: Step) -> UserAct {
             Action::Wake(site) => UserAct::Wake(site),
             Action::Tell { to, about } => UserAct::Tell { to, about },
         },
-    }
+    };
+    ChosenAct { act, answers: step.answers.clone() }
 }

@@ -18,7 +18,7 @@ pub use fact::{Fact, See};
 use meshlock_protocol::Cluster;
 use serde::Serialize;
 
-use crate::run::{Run, play};
+use crate::run::Run;
 use crate::setup::{RunSetup, SetupError};
 
 /// A description of what happens from a step on.
@@ -55,7 +55,8 @@ pub struct PreparedRun {
 pub struct FactResult {
     pub says: &'static str,
     pub step: usize,
-    pub holds: bool,
+    /// Whether it holds; `None` in a run that does not get to its step.
+    pub holds: Option<bool>,
 }
 
 /// Every prepared run, by paper.
@@ -92,16 +93,14 @@ impl PreparedRun {
         Ok(RunSetup { holders: self.holders.to_vec(), acts: self.acts.parse()?, until: self.until, ..plain })
     }
 
-    /// Plays the run and checks each fact.
-    pub fn judge(&self) -> Result<Vec<FactResult>, SetupError> {
-        let run = play(self.setup()?)?;
-        Ok(self.facts.iter().map(|fact| judged(&*run, fact)).collect())
+    /// Checks each fact in a run: this one, or one that a person has made of it.
+    pub fn judge(&self, run: &dyn Run) -> Vec<FactResult> {
+        let judged = |&Fact { step, says, see }: &Fact| {
+            let holds = (step <= run.steps()).then(|| see.is_in(&run.moment(step)));
+            FactResult { says, step, holds }
+        };
+        self.facts.iter().map(judged).collect()
     }
-}
-
-fn judged(run: &dyn Run, fact: &Fact) -> FactResult {
-    let Fact { step, says, see } = *fact;
-    FactResult { says, step, holds: step <= run.steps() && see.is_in(&run.moment(step)) }
 }
 
 /// A scene, in one line of a table.

@@ -10,7 +10,7 @@
 
 pub mod merge;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -31,6 +31,9 @@ const MAX_BYTES: usize = 128 << 20;
 /// The largest number of lines in one answer.
 const MAX_TOLD: usize = 20_000;
 
+/// The largest number of sites that are shown although they have left.
+const MAX_LEFT: usize = 50;
+
 /// The status of one site.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SiteNews {
@@ -48,6 +51,8 @@ pub struct SiteNews {
     pub epoch: u32,
     /// The number of its lines that were lost.
     pub lost: u64,
+    /// The first view without it, if it was a member and is not any more.
+    pub left: Option<u32>,
 }
 
 /// The status of the cluster, according to the site that was asked last.
@@ -85,8 +90,6 @@ struct Inner {
     origin: Option<f64>,
     record: Option<Recording>,
     sites: BTreeMap<String, SiteNews>,
-    /// Sites that were members and are not any more.
-    former: BTreeSet<String>,
     cluster: ClusterNews,
 }
 
@@ -121,8 +124,9 @@ impl Live {
     /// Sets the status of a site.
     pub fn news(&self, site: &str, news: SiteNews) {
         let mut inner = self.lock();
-        // It is no news that a site which has left cannot be reached.
-        if (news.watched || !inner.former.contains(site)) && inner.sites.get(site) != Some(&news) {
+        let left = inner.sites.get(site).and_then(|known| known.left);
+        let news = SiteNews { left, ..news };
+        if inner.sites.get(site) != Some(&news) {
             inner.sites.insert(site.to_owned(), news);
             drop(inner);
             self.changed.send_modify(|count| *count += 1);
@@ -141,16 +145,22 @@ impl Live {
         }
     }
 
-    /// Sets the status of the cluster, unless it is of an older view. Sites that have left and are not watched are
-    /// forgotten.
+    /// Sets the status of the cluster, unless it is of an older view. Sites that have left stay, with the view that was
+    /// the first without them.
     pub fn cluster_news(&self, news: ClusterNews) {
         let mut inner = self.lock();
         if inner.cluster != news && news.epoch >= inner.cluster.epoch {
             let before = std::mem::replace(&mut inner.cluster, news);
-            let Inner { sites, former, cluster, .. } = &mut *inner;
-            former.extend(before.members);
-            former.retain(|site| !cluster.members.contains(site));
-            sites.retain(|site, known| known.watched || !former.contains(site));
+            let Inner { sites, cluster, .. } = &mut *inner;
+            for member in &cluster.members {
+                if let Some(known) = sites.get_mut(member) {
+                    known.left = None;
+                }
+            }
+            for gone in before.members.into_iter().filter(|member| !cluster.members.contains(member)) {
+                sites.entry(gone).or_default().left = Some(cluster.epoch);
+            }
+            forget_earliest(sites);
             drop(inner);
             self.changed.send_modify(|count| *count += 1);
         }
@@ -235,6 +245,17 @@ impl Live {
     }
 }
 
+/// Forgets the sites that left first, where more have left than are shown.
+fn forget_earliest(sites: &mut BTreeMap<String, SiteNews>) {
+    let mut left: Vec<(u32, String)> =
+        sites.iter().filter_map(|(site, known)| Some((known.left?, site.clone()))).collect();
+    left.sort_unstable();
+    let many = left.len().saturating_sub(MAX_LEFT);
+    for (_, site) in left.drain(..many) {
+        sites.remove(&site);
+    }
+}
+
 /// A line as it is written.
 pub(crate) fn write_line(out: &mut dyn Write, line: &Written) -> std::io::Result<()> {
     serde_json::to_writer(&mut *out, line)?;
@@ -303,22 +324,39 @@ mod tests {
         assert!(trace.starts_with(r#"{"time":1000.0,"kind":"view","site":"a""#), "{trace}");
     }
 
+    fn cluster(epoch: u32, members: &[&str]) -> ClusterNews {
+        let members = members.iter().map(ToString::to_string).collect();
+        ClusterNews { epoch, members, ..ClusterNews::default() }
+    }
+
     #[test]
-    fn what_an_older_view_says_is_not_news_and_whoever_left_is_forgotten() {
+    fn what_an_older_view_says_is_not_news_and_a_site_that_was_killed_stays_with_the_reason() {
         let live = Live::new("*".to_owned(), None);
-        let cluster = |epoch, members: &[&str]| ClusterNews {
-            epoch,
-            members: members.iter().map(ToString::to_string).collect(),
-            ..ClusterNews::default()
-        };
         live.news("a", SiteNews { watched: true, ..SiteNews::default() });
-        live.news("b", SiteNews::default());
-        live.cluster_news(cluster(1, &["a", "b"]));
-        live.cluster_news(cluster(2, &["a"]));
+        live.news("b", SiteNews { watched: true, ..SiteNews::default() });
         live.cluster_news(cluster(1, &["a", "b"]));
         live.news("b", SiteNews { why: "it does not answer".to_owned(), ..SiteNews::default() });
+        live.cluster_news(cluster(2, &["a"]));
+        live.cluster_news(cluster(1, &["a", "b"]));
+        live.news("b", SiteNews { why: "connection refused".to_owned(), ..SiteNews::default() });
         let answer = live.answer(0);
         assert_eq!(answer["cluster"]["epoch"], 2);
-        assert_eq!(answer["sites"].as_object().unwrap().keys().collect::<Vec<_>>(), ["a"]);
+        let b = &answer["sites"]["b"];
+        assert_eq!((&b["left"], &b["why"]), (&json!(2), &json!("connection refused")));
+        assert_eq!(answer["sites"]["a"]["left"], Value::Null);
+        // It comes back.
+        live.cluster_news(cluster(3, &["a", "b"]));
+        assert_eq!(live.answer(0)["sites"]["b"]["left"], Value::Null);
+    }
+
+    #[test]
+    fn of_many_sites_that_have_left_the_last_are_shown() {
+        let live = Live::new("*".to_owned(), None);
+        for epoch in 0..100 {
+            live.cluster_news(cluster(epoch, &[&format!("site-{epoch}")]));
+        }
+        let sites = live.sites();
+        assert_eq!(sites.len(), MAX_LEFT);
+        assert!(sites.contains_key("site-98") && !sites.contains_key("site-48"), "{:?}", sites.keys());
     }
 }

@@ -7,7 +7,7 @@ use meshlock_sim::trace::TraceKind;
 
 use super::agenda::Due;
 use super::{DETECTION, LineKind, Playback};
-use crate::act::{MessagePlace, UserAct};
+use crate::act::{ChosenAct, MessagePlace, UserAct};
 use crate::setup::LoadPattern;
 
 /// Why an act is impossible at this point.
@@ -55,14 +55,35 @@ pub enum ActError {
         /// The fault.
         what: &'static str,
     },
+    /// The step asks for fewer choices than were given, or one was no alternative.
+    #[error(
+        "the step does not ask for the choices that follow '_' in the address: it asks for fewer, or offers fewer alternatives; \
+         without '_' they are drawn"
+    )]
+    NoSuchChoice,
     /// The link, or the network, is in that state already.
     #[error("the network is not in a state for that: {0}")]
     Network(&'static str),
 }
 
 impl<A: Algorithm> Playback<A> {
+    /// Carries out an act with its choices, or returns why it is impossible; then nothing has changed.
+    pub(super) fn act_choosing(&mut self, chosen: &ChosenAct) -> Result<(), ActError> {
+        if chosen.answers.is_empty() {
+            return self.act(&chosen.act);
+        }
+        let before = self.clone();
+        self.world.answer(&chosen.answers);
+        let done = self.act(&chosen.act);
+        let done = done.and(if self.world.end_answers() { Ok(()) } else { Err(ActError::NoSuchChoice) });
+        if done.is_err() {
+            *self = before;
+        }
+        done
+    }
+
     /// Carries out an act, or returns why it is impossible; then nothing has changed.
-    pub(super) fn act(&mut self, act: &UserAct) -> Result<(), ActError> {
+    fn act(&mut self, act: &UserAct) -> Result<(), ActError> {
         match *act {
             UserAct::Request(site) => self.act_request(site),
             UserAct::Release(site) => self.act_release(site, Self::release),

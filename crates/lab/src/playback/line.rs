@@ -48,4 +48,6 @@ pub(crate) struct PlaybackLine<M> {
     pub(crate) peer: Option<SiteId>,
     /// The message and its number: the same where it is sent, received and lost.
     pub(crate) message: Option<(usize, M)>,
+    /// The alternative that the site chose, from 0, and the number of alternatives.
+    pub(crate) choice: Option<(u32, u32)>,
 }

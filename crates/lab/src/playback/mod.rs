@@ -14,12 +14,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use meshlock_protocol::world::{Violation, World};
-use meshlock_protocol::{Algorithm, Effect, Phase, SiteId, Spec};
-use meshlock_sim::Time;
+use meshlock_protocol::{Algorithm, Chooser, Effect, Phase, SiteId, Spec};
 use meshlock_sim::draw::Draw;
 use meshlock_sim::faults::Link;
 use meshlock_sim::network::{Delay, Network};
 use meshlock_sim::trace::TraceKind;
+use meshlock_sim::{Settings, Time};
 
 use crate::setup::{LoadPattern, RunSetup, SetupError};
 use agenda::{Agenda, Due, EventKey};
@@ -83,7 +83,8 @@ impl<A: Algorithm> Playback<A> {
     /// Starts a run.
     pub(crate) fn new(setup: &Arc<RunSetup>, spec: &Spec) -> Result<Self, SetupError> {
         let sites = setup.cluster.sites;
-        let world = World::<A>::new(setup.cluster, &spec.values, &setup.holders()?)?.tolerant();
+        let world = World::<A>::new(setup.cluster, &spec.values, &setup.holders()?)?;
+        let world = world.tolerant().choosing(Chooser::seeded(setup.seed));
         let delay = Delay::Same(setup.delays.distribution());
         // Seeds that differ from the network's and from each other.
         let own = |site: usize| setup.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(site as u64 + 1);
@@ -97,7 +98,7 @@ impl<A: Algorithm> Playback<A> {
             channels: MessagesInFlight::new(),
             sent: 0,
             hosts: (0..sites).map(host).collect(),
-            network: Network::new(sites, delay, Time::ZERO, Time::ZERO, setup.fifo),
+            network: Network::new(&Settings { delay, fifo: setup.fifo, ..Settings::new(setup.cluster) }),
             draw: Draw::new(setup.seed),
             cut: BTreeSet::new(),
             dropped: 0,
@@ -180,7 +181,7 @@ impl<A: Algorithm> Playback<A> {
             if setup.load == LoadPattern::ByHand {
                 self.now += Time::units(1.0);
             }
-            self.act(act)?;
+            self.act_choosing(act)?;
         } else {
             let Some((key, due)) = self.agenda.find(|due| self.can_happen(due)) else { return Ok(false) };
             self.agenda.remove(key);
@@ -335,6 +336,11 @@ impl<A: Algorithm> Playback<A> {
                     let pause = Time::units(f64::from(delays));
                     self.agenda.plan(self.now + pause, Due::Wake(site));
                 }
+                Effect::Chose { taken, of } => {
+                    let mut line = self.line(LineKind::Traced(TraceKind::Choose), site, None);
+                    line.choice = Some((taken, of));
+                    self.lines.push(line);
+                }
                 Effect::Misbehaved { .. } => {}
             }
         }
@@ -384,7 +390,7 @@ impl<A: Algorithm> Playback<A> {
     }
 
     fn line(&self, what: LineKind, site: SiteId, peer: Option<SiteId>) -> PlaybackLine<A::Message> {
-        PlaybackLine { step: self.steps, time: self.now, what, site, peer, message: None }
+        PlaybackLine { step: self.steps, time: self.now, what, site, peer, message: None, choice: None }
     }
 
     fn note(&mut self, what: LineKind, site: SiteId, peer: Option<SiteId>) {

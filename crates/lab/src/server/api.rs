@@ -32,6 +32,7 @@ fn about(info: &Info) -> Value {
             let words = match option.range {
                 Range::Flag => vec!["no", "yes"],
                 Range::Choice(words) | Range::WordsOr { words, .. } => words.to_vec(),
+                Range::Open { policies, any } => [policies, &[any]].concat(),
                 Range::Integer { .. } => Vec::new(),
             };
             let free = matches!(option.range, Range::Integer { .. } | Range::WordsOr { .. });
@@ -90,12 +91,19 @@ pub(super) fn run(lab: &Lab, request: &PageRequest) -> Result<Response, Failure>
     })))
 }
 
-/// Everything at one step of a run.
+/// Everything at one step of a run; or what differs from another step, if the page has that.
 pub(super) fn moment(lab: &Lab, request: &PageRequest) -> Result<Response, Failure> {
-    let given = request.parts.get("at").map_or("0", String::as_str);
-    let at = given.parse().map_err(|_| Failure::usage(format!("'{given}' is no step")))?;
+    let step = |given: &String| given.parse().map_err(|_| Failure::usage(format!("'{given}' is no step")));
+    let at = request.parts.get("at").map_or(Ok(0), step)?;
+    let base = request.parts.get("base").map(step).transpose()?;
     let run = lab.cache.run(&request.parts).map_err(Failure::usage)?;
-    Ok(as_json(run.moment(at)))
+    Ok(match base {
+        None => as_json(&*run.moment(at)),
+        Some(base) => {
+            let base = run.moment(base);
+            as_json(run.moment(at).since(&base))
+        }
+    })
 }
 
 /// A run in the trace format.

@@ -37,15 +37,18 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "main.js": SCRIPT,
     "model.js": SCRIPT,
     "moment_panels.js": SCRIPT,
+    "moments.js": SCRIPT,
     "pictures.js": SCRIPT,
     "plot.js": SCRIPT,
     "quorum.js": SCRIPT,
+    "run_frame.js": SCRIPT,
     "run_view.js": SCRIPT,
     "setup_form.js": SCRIPT,
     "svg_pen.js": SCRIPT,
     "tip.js": SCRIPT,
     "trace_panels.js": SCRIPT,
     "trace_view.js": SCRIPT,
+    "why.js": SCRIPT,
 };
 
 pub(super) async fn index() -> Response {

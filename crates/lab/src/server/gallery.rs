@@ -16,15 +16,24 @@ pub(super) fn list(_: &Lab, _: &PageRequest) -> Result<Response, Failure> {
     Ok(as_json(json!({ "entries": entries, "errata": errata })))
 }
 
-/// A prepared run: its address, its scenes, and which of its facts hold.
+/// A prepared run: its address, its scenes and its facts.
 pub(super) fn entry(_: &Lab, request: &PageRequest) -> Result<Response, Failure> {
     let entry = gallery::entry(&request.id).ok_or_else(|| unknown(&request.id))?;
     let setup = entry.setup().map_err(Failure::usage)?;
-    let facts = entry.judge().map_err(Failure::usage)?;
+    let facts: Vec<Value> =
+        entry.facts.iter().map(|fact| json!({ "step": fact.step, "says": fact.says })).collect();
     Ok(as_json(json!({
         "id": entry.id, "source": entry.source, "title": entry.title, "caption": entry.caption,
         "scenes": entry.scenes, "facts": facts, "address": setup.to_string(),
     })))
+}
+
+/// Which facts of a prepared run hold in the run of this address, which may be a fork of it.
+pub(super) fn facts(lab: &Lab, request: &PageRequest) -> Result<Response, Failure> {
+    let entry = gallery::entry(&request.id).ok_or_else(|| unknown(&request.id))?;
+    let run = lab.cache.run(&request.parts).map_err(Failure::usage)?;
+    let holds: Vec<Option<bool>> = entry.judge(&*run).iter().map(|fact| fact.holds).collect();
+    Ok(as_json(json!({ "facts": holds })))
 }
 
 /// An erratum's counterexample.

@@ -37,7 +37,9 @@ pub(super) async fn check(request: Request<Body>, next: Next) -> Response {
 /// Checks that no page of another site has made the request. Such a page may link to ours: what the link says is asked for by our page.
 fn check_page(request: &Request<Body>) -> Result<(), CrossSite> {
     let (uri, headers) = (request.uri(), request.headers());
-    if request.method() == Method::GET && uri.path() == "/" {
+    // A link opens the page in a window of its own; what a page of another site would show or run within itself is refused.
+    let is_link = headers.get("sec-fetch-dest").is_none_or(|dest| dest == "document");
+    if request.method() == Method::GET && uri.path() == "/" && is_link {
         return ServedAs::Loopback.check_host(uri, headers);
     }
     ServedAs::Loopback.check(uri, headers)
@@ -74,5 +76,10 @@ mod tests {
             &[("host", "localhost:7070"), ("sec-fetch-site", "cross-site")]
         ));
         assert!(!is_answered("/", &[("host", "evil.example:7070"), ("sec-fetch-site", "none")]));
+        let cross = [("host", "localhost:7070"), ("sec-fetch-site", "cross-site")];
+        assert!(is_answered("/", &[cross[0], cross[1], ("sec-fetch-dest", "document")]));
+        for within in ["iframe", "empty", "script", "image", "style", "object"] {
+            assert!(!is_answered("/", &[cross[0], cross[1], ("sec-fetch-dest", within)]), "{within}");
+        }
     }
 }

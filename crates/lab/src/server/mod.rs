@@ -41,6 +41,7 @@ const REQUESTS: &[(&str, Handler)] = &[
     ("/api/csv", api::csv),
     ("/api/gallery", gallery::list),
     ("/api/gallery/{id}", gallery::entry),
+    ("/api/gallery/{id}/facts", gallery::facts),
     ("/api/errata/{id}", gallery::erratum),
     ("/api/compare", api::compare),
     ("/api/experiments", api::experiments),

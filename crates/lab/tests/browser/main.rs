@@ -6,9 +6,11 @@ mod driver;
 mod scenarios;
 
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 
-use driver::Browser;
+use driver::{Browser, Engine};
 use meshlock_testing::in_time;
+use scenarios::Scenario;
 
 /// Serves the lab in a thread of its own.
 fn serve() -> SocketAddr {
@@ -21,12 +23,39 @@ fn serve() -> SocketAddr {
     address
 }
 
-#[test]
-fn the_page_shows_steps_forks_restores_and_never_stays_blank() {
-    let Some(browser) = Browser::for_a_test() else { return };
+/// Plays every scenario that `wanted` accepts in one browser, also after one that fails.
+fn play(engine: Engine, wanted: impl Fn(&Scenario) -> bool) {
+    let Some(browser) = Browser::for_a_test(engine) else { return };
     let page = format!("http://{}", serve());
-    for (name, scenario) in scenarios::ALL {
-        eprintln!("scenario: {name}");
-        scenario(&browser, &page);
+    let mut failed = Vec::new();
+    for scenario in scenarios::all().filter(|scenario| wanted(scenario)) {
+        eprintln!("scenario: {}", scenario.name);
+        browser.resize(1280, 860);
+        let played = std::panic::catch_unwind(AssertUnwindSafe(|| (scenario.run)(&browser, &page)));
+        failed.extend(played.is_err().then_some(scenario.name));
+    }
+    assert!(failed.is_empty(), "{engine:?}: {}", failed.join("; "));
+}
+
+#[test]
+fn the_page_shows_steps_forks_restores_and_never_stays_blank_in_chromium() {
+    play(Engine::Chromium, |_| true);
+}
+
+#[test]
+fn the_page_does_in_firefox_what_may_differ_there() {
+    play(Engine::Firefox, |scenario| scenario.everywhere);
+}
+
+#[test]
+fn the_page_does_in_web_kit_what_may_differ_there() {
+    play(Engine::WebKit, |scenario| scenario.everywhere);
+}
+
+/// Left to `cargo xtask soak --only browsers`: the checker finds every erratum again for each browser.
+#[test]
+fn the_page_does_everything_in_every_browser() {
+    for engine in [Engine::Chromium, Engine::Firefox, Engine::WebKit] {
+        play(engine, |_| true);
     }
 }

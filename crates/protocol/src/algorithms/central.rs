@@ -22,6 +22,8 @@
 //! **Assumes** reliable channels and a coordinator that does not fail; order is not needed.
 //!
 //! **Departures**
+//! - Whom the coordinator grants next is a **choice** that the exercise leaves open. It is a fixed policy of ours: who asked first.
+//!   Another could starve a site.
 //! - Each site numbers its requests, and GRANT and RELEASE name the one they belong to, so that duplicates are
 //!   recognised, and a request that overtakes the release before it is only early.
 //!
@@ -31,16 +33,18 @@
 //! - I3: a site is inside only if the coordinator has granted it and waits for its release.
 
 use std::collections::VecDeque;
+use std::fmt;
 
+use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Span, Tokens,
+    BypassClaim, Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Range, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Cluster, Count, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
-    SiteSet, View, invariant,
+    Algorithm, Cluster, Count, Described, Family, Holders, ModelFacts, Modelled, NOT_A_PEER, Numbers, Outbox,
+    Phase, PlanError, Site, SiteId, SiteSet, View, invariant,
 };
 
 /// One site of the centralized algorithm.
@@ -102,12 +106,32 @@ crate::numbered! { Message {
     2 => Release { number },
 } }
 
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Request { number } => write!(f, "REQUEST({})", number.value()),
+            Message::Grant { number } => write!(f, "GRANT({})", number.value()),
+            Message::Release { number } => write!(f, "RELEASE({})", number.value()),
+        }
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
             Message::Request { .. } => "REQUEST",
             Message::Grant { .. } => "GRANT",
             Message::Release { .. } => "RELEASE",
+        }
+    }
+
+    /// A site's requests are counted at that site and at the coordinator.
+    fn numbers(&mut self, from: SiteId, to: SiteId, numbers: &mut Numbers<'_>) {
+        match self {
+            Message::Request { number } | Message::Release { number } => {
+                numbers.count(Family::Site(from), number);
+            }
+            Message::Grant { number } => numbers.count(Family::Site(to), number),
         }
     }
 
@@ -196,6 +220,9 @@ impl Central {
         if state.granted.is_some() {
             return;
         }
+        if mutant::is_on(Mutant::CentralSmallestFirst) {
+            state.queue.make_contiguous().sort_unstable();
+        }
         let Some(to) = state.queue.pop_front() else { return };
         let number = state.asked[to.index()];
         state.granted = Some(Grant { to, number });
@@ -226,6 +253,9 @@ impl Described for Central {
         channels: Channels::Unordered,
         assumes: "reliable channels, a coordinator that does not fail",
         order: Order::Fair,
+        bypass: Some(BypassClaim::each_other_once(
+            "ch. 9, exercise 9.6: one site has the queue; here in the order in which requests reach it",
+        )),
         failures: Failures::NONE,
         options: &[OptionInfo {
             name: "coordinator",
@@ -298,6 +328,17 @@ impl Algorithm for Central {
             && self.state.as_ref().is_none_or(|state| state.granted.is_none() && state.queue.is_empty())
     }
 
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        numbers.count(Family::Site(self.me), &mut self.requests);
+        let Some(state) = &mut self.state else { return };
+        if let Some(granted) = &mut state.granted {
+            numbers.count(Family::Site(granted.to), &mut granted.number);
+        }
+        for (site, asked) in SiteId::all(state.asked.len()).zip(&mut state.asked) {
+            numbers.count(Family::Site(site), asked);
+        }
+    }
+
     fn view(&self) -> View {
         let view = match &self.state {
             Some(state) => View::new().queue("queue", &state.queue),
@@ -331,6 +372,33 @@ impl Algorithm for Central {
             );
         }
         Ok(())
+    }
+}
+
+/// In the terms of `crates/proof/src/models/central.rs`.
+impl Modelled for Central {
+    fn facts(&self, facts: &mut ModelFacts) {
+        let me = &self.me;
+        facts.value("zero", &[], &Count::ZERO);
+        facts.value("coordinator", &[], &self.coordinator);
+        facts.holds_if(self.phase == Phase::Waiting, "waiting", &[me]);
+        facts.holds_if(self.phase == Phase::Executing, "executing", &[me]);
+        facts.value("requests", &[me], &self.requests);
+        let Some(state) = &self.state else { return };
+        facts.holds_if(state.granted.is_some(), "taken", &[]);
+        state.granted.iter().for_each(|grant| facts.holds("granted", &[&grant.to, &grant.number]));
+        state.queue.iter().for_each(|site| facts.holds("queued", &[site]));
+        for (site, asked) in SiteId::all(state.asked.len()).zip(&state.asked) {
+            facts.value("asked", &[&site], asked);
+        }
+    }
+
+    fn message_facts(from: SiteId, to: SiteId, message: &Message, facts: &mut ModelFacts) {
+        match message {
+            Message::Request { number } => facts.holds("request_sent", &[&from, number]),
+            Message::Grant { number } => facts.holds("grant_sent", &[&to, number]),
+            Message::Release { number } => facts.holds("release_sent", &[&from, number]),
+        }
     }
 }
 

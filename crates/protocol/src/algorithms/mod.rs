@@ -1,5 +1,6 @@
 //! One file per algorithm; each opens with its idea, its costs, and what differs from the published text.
 
+mod append;
 pub mod arbiter;
 pub mod bulgannawar_vaidya;
 pub mod carvalho_roucairol;

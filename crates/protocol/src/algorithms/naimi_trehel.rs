@@ -24,6 +24,7 @@
 //! **Assumes** reliable channels; FIFO is not needed.
 //!
 //! **Departures**
+//! - No **choice** is open: each request has one way to go, and a token one next site.
 //! - Requests are numbered by their site, a request and the token name the number they are for, and a site remembers
 //!   the number of the last request that it saw of each of [`REMEMBERED`] sites. The papers' channels do not duplicate;
 //!   here every duplicate of a TOKEN is recognised, and up to that many sites every duplicate of a REQUEST. In a larger
@@ -37,6 +38,8 @@
 //! - I3: neither its father nor its next is the site itself.
 //! - I4: the fathers lead from every site to a tail, never round in a circle.
 
+use std::fmt;
+
 use super::request::RequestId;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
@@ -45,8 +48,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Cluster, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, View,
-    invariant,
+    Algorithm, Cluster, Described, Family, Holders, ModelFacts, Modelled, NOT_A_PEER, Numbers, Outbox, Phase,
+    PlanError, Site, SiteId, View, invariant,
 };
 
 /// The number of sites whose last request is remembered. With up to this many sites, no duplicate passes for a new
@@ -123,11 +126,27 @@ crate::numbered! { Message {
     1 => Token { serves },
 } }
 
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Request(ask) => write!(f, "REQUEST({}, number {})", ask.site, ask.number),
+            Message::Token { serves } => write!(f, "TOKEN(for request {serves})"),
+        }
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
             Message::Request(_) => "REQUEST",
             Message::Token { .. } => "TOKEN",
+        }
+    }
+
+    fn numbers(&mut self, _: SiteId, to: SiteId, numbers: &mut Numbers<'_>) {
+        match self {
+            Message::Request(ask) => ask.numbers(numbers),
+            Message::Token { serves } => numbers.number(Family::Site(to), serves),
         }
     }
 
@@ -249,6 +268,7 @@ impl Described for NaimiTrehel {
         channels: Channels::Unordered,
         assumes: "reliable channels",
         order: Order::Fair,
+        bypass: None,
         failures: Failures::NONE,
         options: &[],
         variants: &[],
@@ -324,6 +344,18 @@ impl Algorithm for NaimiTrehel {
         usize::from(matches!(self.state, NaimiTrehelState::Keeping | NaimiTrehelState::Inside { .. }))
     }
 
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        numbers.number(Family::Site(self.me), &mut self.requests);
+        for (&site, number) in self.seen.sites.iter().zip(&mut self.seen.numbers) {
+            numbers.remembered(Family::Site(site), number);
+        }
+        if let NaimiTrehelState::Waiting { next: Some(next) }
+        | NaimiTrehelState::Inside { next: Some(next) } = &mut self.state
+        {
+            next.numbers(numbers);
+        }
+    }
+
     fn view(&self) -> View {
         let next = match self.state {
             NaimiTrehelState::Waiting { next } | NaimiTrehelState::Inside { next } => next,
@@ -358,6 +390,31 @@ impl Algorithm for NaimiTrehel {
             );
         }
         Ok(())
+    }
+}
+
+/// In the terms of `crates/proof/src/models/naimi_trehel.rs`.
+impl Modelled for NaimiTrehel {
+    fn facts(&self, facts: &mut ModelFacts) {
+        let me = &self.me;
+        facts.value("zero", &[], &0);
+        facts.holds_if(self.state == NaimiTrehelState::Keeping, "keeping", &[me]);
+        facts.holds_if(self.phase() == Phase::Waiting, "waiting", &[me]);
+        facts.holds_if(self.phase() == Phase::Executing, "inside", &[me]);
+        facts.value("requests", &[me], &self.requests);
+        facts.holds_if(self.father.is_none(), "fatherless", &[me]);
+        self.father.iter().for_each(|father| facts.holds("father", &[me, father]));
+        if let Some(next) = self.next() {
+            facts.holds("has_next", &[me]);
+            facts.holds("next", &[me, &next.site, &next.number]);
+        }
+    }
+
+    fn message_facts(from: SiteId, to: SiteId, message: &Message, facts: &mut ModelFacts) {
+        match message {
+            Message::Request(ask) => facts.holds("request_sent", &[&from, &to, &ask.site, &ask.number]),
+            Message::Token { serves } => facts.holds("token_sent", &[&from, &to, serves]),
+        }
     }
 }
 

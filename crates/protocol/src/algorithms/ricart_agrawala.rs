@@ -21,6 +21,7 @@
 //! **Assumes** reliable channels. The chapter also assumes FIFO; it is not needed.
 //!
 //! **Departures**
+//! - No **choice** is open: which deferred reply is sent first makes no difference, since they go to different sites.
 //! - The highest clock seen is raised by *every* REQUEST. Figure 1 of the Lodha paper raises it only when it defers
 //!   one; as printed two sites get in with N = 2 (`text=printed` keeps that variant for the checker;
 //!   erratum `lodha-figure-1-highest-seen`).
@@ -33,16 +34,18 @@
 //! - I3: the clock is not behind the site's own request.
 //! - I4: of two sites that wait, at least one still misses the other's reply.
 
+use std::fmt;
+
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Span,
-    Text, Tokens,
+    BypassClaim, Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Span, Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
-    SiteSet, Timestamp, View, invariant,
+    Algorithm, Clock, Cluster, Described, Holders, ModelFacts, Modelled, NOT_A_PEER, Numbers, Outbox, Phase,
+    PlanError, Site, SiteId, SiteSet, Timestamp, View, invariant,
 };
 
 /// One site of Ricart and Agrawala's algorithm.
@@ -98,11 +101,27 @@ crate::numbered! { Message {
     1 => Reply { to },
 } }
 
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Request { clock } => write!(f, "REQUEST(ts {})", clock.value()),
+            Message::Reply { to } => write!(f, "REPLY(to ts {})", to.value()),
+        }
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
             Message::Request { .. } => "REQUEST",
             Message::Reply { .. } => "REPLY",
+        }
+    }
+
+    fn numbers(&mut self, _: SiteId, _: SiteId, numbers: &mut Numbers<'_>) {
+        match self {
+            Message::Reply { .. } if mutant::is_on(Mutant::RicartAgrawalaUnnamedNumber) => {}
+            Message::Request { clock } | Message::Reply { to: clock } => numbers.clock(clock),
         }
     }
 
@@ -145,6 +164,9 @@ impl Site for RicartAgrawala {
             out.send(site, Message::Reply { to: self.last_request[site.index()] });
         }
         self.deferred.clear();
+        if mutant::is_on(Mutant::RicartAgrawalaSameNumber) {
+            self.clock = self.last_request.iter().copied().max().unwrap_or_default();
+        }
     }
 }
 
@@ -152,7 +174,9 @@ impl RicartAgrawala {
     /// Algorithm 9.2, step (b): reply, or defer if this site is inside or precedes.
     fn on_request(&mut self, theirs: Timestamp, out: &mut Outbox<Message>) {
         let from = theirs.site;
-        if theirs.clock <= self.last_request[from.index()] {
+        let again = mutant::is_on(Mutant::RicartAgrawalaSameNumber)
+            && theirs.clock == self.last_request[from.index()];
+        if theirs.clock <= self.last_request[from.index()] && !again {
             return out.misbehaved(from, "a request that is not newer than its last");
         }
         if self.deferred.contains(from) {
@@ -225,6 +249,9 @@ impl Described for RicartAgrawala {
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels",
         order: Order::Timestamp,
+        bypass: Some(BypassClaim::each_other_once(
+            "ch. 9, section 9.4; Lodha & Kshemkalyani 2000, section 2.2: \"The execution of CS requests in this algorithm is always in the order of their decreasing priority\"",
+        )),
         failures: Failures::NONE,
         options: &[OptionInfo::text(
             "printed: Figure 1 of the Lodha paper to the letter, which lets two in; for the checker only",
@@ -302,10 +329,26 @@ impl Algorithm for RicartAgrawala {
         }
     }
 
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        numbers.clock(&mut self.clock);
+        match &mut self.state {
+            RicartAgrawalaState::Idle => {}
+            RicartAgrawalaState::Waiting { request, .. } | RicartAgrawalaState::Executing { request } => {
+                numbers.timestamp(request);
+            }
+        }
+        self.last_request.iter_mut().for_each(|clock| numbers.remembered_clock(clock));
+    }
+
     fn view(&self) -> View {
-        let view = View::new().set("deferred", &self.deferred);
+        let view = View::new()
+            .set("deferred", &self.deferred)
+            .value("highest ts seen", self.clock.value())
+            .table("last ts seen", self.last_request.iter().map(|clock| clock.value()));
         match &self.state {
-            RicartAgrawalaState::Waiting { missing, .. } => view.waiting_for(missing.iter()),
+            RicartAgrawalaState::Waiting { missing, .. } => {
+                view.set("missing replies", missing).waiting_for(missing.iter())
+            }
             RicartAgrawalaState::Idle | RicartAgrawalaState::Executing { .. } => view,
         }
     }
@@ -338,6 +381,34 @@ impl Algorithm for RicartAgrawala {
             }
         }
         Ok(())
+    }
+}
+
+/// In the terms of `crates/proof/src/models/ricart_agrawala.rs`.
+impl Modelled for RicartAgrawala {
+    fn facts(&self, facts: &mut ModelFacts) {
+        let me = &self.me;
+        facts.value("zero", &[], &Clock::ZERO);
+        facts.value("clock", &[me], &self.clock);
+        for (peer, last) in SiteId::all(self.last_request.len()).zip(&self.last_request) {
+            facts.value("last", &[me, &peer], last);
+        }
+        self.deferred.iter().for_each(|peer| facts.holds("deferred", &[me, &peer]));
+        facts.holds_if(self.phase() == Phase::Waiting, "waiting", &[me]);
+        facts.holds_if(self.phase() == Phase::Executing, "executing", &[me]);
+        if let Some(request) = self.timestamp() {
+            facts.value("request", &[me], &request.clock);
+        }
+        if let RicartAgrawalaState::Waiting { missing, .. } = &self.state {
+            missing.iter().for_each(|peer| facts.holds("missing", &[me, &peer]));
+        }
+    }
+
+    fn message_facts(from: SiteId, to: SiteId, message: &Message, facts: &mut ModelFacts) {
+        match message {
+            Message::Request { clock } => facts.holds("request_sent", &[&from, &to, clock]),
+            Message::Reply { to: answered } => facts.holds("reply_sent", &[&from, &to, answered]),
+        }
     }
 }
 

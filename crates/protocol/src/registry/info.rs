@@ -1,5 +1,7 @@
 //! The description of an algorithm: facts that `meshlock algorithms` prints and that tests verify.
 
+use crate::Spec;
+
 /// How an algorithm decides who enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -74,6 +76,13 @@ pub enum Range {
     Flag,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// How a choice is made that the paper leaves open.
+    Open {
+        /// The fixed policies.
+        policies: &'static [&'static str],
+        /// With this word the host chooses each time.
+        any: &'static str,
+    },
     /// An integer from `least` to `most`.
     Integer { least: usize, most: usize },
     /// One of `words`, or text in a notation that the algorithm parses.
@@ -174,6 +183,24 @@ pub struct Span {
     pub most: Formula,
 }
 
+/// When the count of those who enter before a site begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// With the call of the request.
+    Call,
+    /// At any moment after it at which no message of the site is in flight.
+    Heard,
+}
+
+/// How often others may enter while a site waits, as the algorithm's source says or implies. The checker holds every schedule to it.
+#[derive(Clone, Copy, Debug)]
+pub struct BypassClaim {
+    pub since: Since,
+    pub entries: Formula,
+    /// Where it is claimed.
+    pub source: &'static str,
+}
+
 /// Upper bound on the memory of one quiet site, in bytes, with its default options and one permit. What all sites
 /// share is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,6 +209,17 @@ pub struct Memory {
     pub fixed: usize,
     /// The part for each of the N sites.
     pub per_site: usize,
+}
+
+impl BypassClaim {
+    /// Once a request is heard, every other site enters at most once before it.
+    pub const fn each_other_once(source: &'static str) -> Self {
+        BypassClaim {
+            since: Since::Heard,
+            entries: Formula::new("N−1", |scale| (scale.sites - 1) as f64),
+            source,
+        }
+    }
 }
 
 impl Formula {
@@ -218,6 +256,8 @@ pub struct Info {
     pub assumes: &'static str,
     /// The order in which it grants requests.
     pub order: Order,
+    /// How often others may enter before a site that waits, if that is claimed anywhere.
+    pub bypass: Option<BypassClaim>,
     /// The failures that it handles by itself.
     pub failures: Failures,
     pub options: &'static [OptionInfo],
@@ -231,6 +271,12 @@ pub struct Info {
 }
 
 impl Info {
+    /// The spec with which the host chooses everything that the paper leaves open, if that is anything.
+    pub fn open_spec(&'static self) -> Option<String> {
+        let is_open = self.options.iter().any(|option| matches!(option.range, Range::Open { .. }));
+        is_open.then(|| Spec::plain(self).with_every_choice().to_string())
+    }
+
     /// The specs that tests run: the algorithm with its defaults, and each of its variants.
     pub fn specs(&self) -> impl Iterator<Item = &'static str> + use<> {
         std::iter::once(self.name).chain(self.variants.iter().copied())

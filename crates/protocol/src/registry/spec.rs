@@ -70,6 +70,17 @@ impl Spec {
         Spec { info, values: Values::defaults(info) }
     }
 
+    /// The same, but the host chooses everything that the paper leaves open.
+    #[must_use]
+    pub fn with_every_choice(mut self) -> Self {
+        for option in self.info.options {
+            if let Range::Open { any, .. } = option.range {
+                self.values.set(option.name, any).expect("it is in the option's range");
+            }
+        }
+        self
+    }
+
     /// Whether an option selects rules that are known to be wrong: a paper's text to the letter, a structure that does not
     /// exclude, a deadlock that is left in. Such a variant is for the checker; no lock should run it.
     pub fn is_for_checker_only(&self) -> bool {
@@ -119,6 +130,7 @@ impl fmt::Display for Range {
         match self {
             Range::Flag => f.write_str("yes or no"),
             Range::Choice(words) => f.write_str(&words.join(" or ")),
+            Range::Open { policies, any } => write!(f, "{} or {any}", policies.join(" or ")),
             Range::Integer { least, most } => write!(f, "a whole number from {least} to {most}"),
             Range::WordsOr { words, notation } => write!(f, "{} or {notation}", words.join(" or ")),
         }
@@ -170,6 +182,16 @@ mod tests {
     fn a_value_out_of_range_is_answered_with_the_range() {
         let error = parse("ricart-agrawala:text=wrong").unwrap_err().to_string();
         assert_eq!(error, "ricart-agrawala: option text cannot be 'wrong'; it takes repaired or printed");
+    }
+
+    #[test]
+    fn with_every_choice_the_host_decides_what_is_open_and_nothing_else_changes() {
+        let printed = |text: &str| parse(text).unwrap().with_every_choice().to_string();
+        assert_eq!(
+            printed("bulgannawar-vaidya:inform=1"),
+            "bulgannawar-vaidya:inform=1,choice=random,informed=any"
+        );
+        assert_eq!(printed("ricart-agrawala"), "ricart-agrawala");
     }
 
     #[test]

@@ -76,6 +76,7 @@ fn normalised(option: &OptionInfo, value: &str) -> Option<String> {
     let allowed = match option.range {
         Range::Flag => matches!(value, "yes" | "no"),
         Range::Choice(words) => words.contains(&value),
+        Range::Open { policies, any } => value == any || policies.contains(&value),
         Range::Integer { least, most } => {
             let number: usize = value.parse().ok()?;
             return (least..=most).contains(&number).then(|| number.to_string());

@@ -39,6 +39,12 @@ pub enum Violation {
         /// The site that should have entered first.
         passed: SiteId,
     },
+    /// The algorithm promises timestamp order, and a site entered with a timestamp that is not larger than that of its last entry.
+    #[error("{site} entered with a timestamp that is not larger than that of its last entry")]
+    NotRising {
+        /// The site that entered.
+        site: SiteId,
+    },
     /// A site refused a message of a peer that follows the algorithm.
     #[error("{site} refused a message of {peer}, which follows the algorithm: {why}")]
     Refused {
@@ -99,12 +105,17 @@ impl<A: Algorithm> World<A> {
         }
     }
 
-    /// Checks that `site`, which has just entered, has the smallest timestamp of all that wait, where that is promised.
+    /// Checks that `site`, which has just entered, has the smallest timestamp of all that wait and a larger one than at its last entry,
+    /// where that is promised.
     pub(super) fn check_order(&mut self, site: SiteId) {
         if self.info.order != Order::Timestamp {
             return;
         }
         let Some(mine) = self.site(site).timestamp() else { return };
+        let last = self.last_timestamps[site.index()].replace(mine);
+        if last.is_some_and(|last| last >= mine) {
+            self.report(Violation::NotRising { site });
+        }
         let precedes = |other: SiteId| self.site(other).timestamp().is_some_and(|theirs| theirs < mine);
         let passed = SiteId::all(self.cluster.sites)
             .find(|&other| other != site && self.is_up(other) && self.is_waiting(other) && precedes(other));

@@ -16,10 +16,23 @@ pub(super) struct Faults {
     /// Whether the network has lost a message.
     lost: bool,
     down: SiteSet,
-    /// For each failed or recovered site, the sites that have not been told yet.
+    /// For each site that has failed, the sites that have not been told of it yet.
     untold: BTreeMap<SiteId, SiteSet>,
+    /// For each site that has recovered, the sites that have not been told of it yet.
+    untold_return: BTreeMap<SiteId, SiteSet>,
+    /// What the news of failures do not wait for.
+    news: News,
     /// One side of a split network; empty while the network is whole.
     away: SiteSet,
+}
+
+/// What the news of failures do not wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct News {
+    /// They overtake messages that the failed site had sent.
+    pub overtake: bool,
+    /// A failed site may recover before all know that it has failed.
+    pub late: bool,
 }
 
 impl Faults {
@@ -38,7 +51,7 @@ impl Faults {
 
     /// Whether a site is down now, the network is split now, or a message was lost.
     pub(super) fn is_amid_one(&self) -> bool {
-        !self.down.is_empty() || !self.away.is_empty() || self.lost
+        !self.down.is_empty() || !self.untold.is_empty() || !self.away.is_empty() || self.lost
     }
 }
 
@@ -63,9 +76,23 @@ impl<A: Algorithm> World<A> {
         &self.faults.away
     }
 
-    /// The sites that have not been told yet that `about` has failed, or that it has recovered if it runs again.
+    /// The same world, in which the news of failures do not wait for everything that they usually wait for.
+    #[must_use]
+    pub fn with_news(mut self, news: News) -> Self {
+        self.faults.news = news;
+        self
+    }
+
+    /// The sites that have not been told yet that `about` has failed or has recovered.
     pub fn untold(&self, about: SiteId) -> SiteSet {
-        self.faults.untold.get(&about).cloned().unwrap_or_default()
+        let mut untold = self.faults.untold.get(&about).cloned().unwrap_or_default();
+        untold.union_with(&self.faults.untold_return.get(&about).cloned().unwrap_or_default());
+        untold
+    }
+
+    /// Whether `to` has not been told yet that `about` has failed.
+    pub fn has_missed_failure(&self, to: SiteId, about: SiteId) -> bool {
+        self.faults.untold.get(&about).is_some_and(|untold| untold.contains(to))
     }
 
     /// Lets `site` fail. Its process is gone; what it had sent still arrives, what is sent to it is lost.
@@ -76,27 +103,33 @@ impl<A: Algorithm> World<A> {
         self.inside.remove(site);
         self.asked[site.index()] = None;
         self.timers[site.index()] = 0;
-        for told in self.faults.untold.values_mut() {
+        let faults = &mut self.faults;
+        for told in faults.untold.values_mut().chain(faults.untold_return.values_mut()) {
             told.remove(site);
         }
+        self.faults.untold_return.remove(&site);
         self.faults.untold.insert(site, self.others_up(site));
         self.forget_told();
     }
 
     /// Whether `to` can be told now that `about` has failed or recovered. Of a failure it is told only after everything
-    /// that `about` had sent to it has arrived.
+    /// that `about` had sent to it has arrived, unless such news overtake.
     pub fn can_tell(&self, to: SiteId, about: SiteId) -> bool {
-        self.untold(about).contains(to) && (self.is_up(about) || !self.channels.contains(about, to))
+        let may_overtake = self.faults.news.overtake || self.is_up(about);
+        self.untold(about).contains(to) && (may_overtake || !self.channels.contains(about, to))
     }
 
-    /// Tells `to` for certain that `about` has failed, or that it has recovered if it runs again.
+    /// Tells `to` for certain that `about` has failed, or, if it knows that, that it has recovered.
     pub fn tell(&mut self, to: SiteId, about: SiteId) -> Vec<Effect<A::Message>> {
         assert!(self.can_tell(to, about), "{to} cannot be told about {about} now");
-        if let Some(untold) = self.faults.untold.get_mut(&about) {
+        let of_return = !self.has_missed_failure(to, about);
+        let faults = &mut self.faults;
+        let untold = if of_return { &mut faults.untold_return } else { &mut faults.untold };
+        if let Some(untold) = untold.get_mut(&about) {
             untold.remove(to);
         }
         self.forget_told();
-        if self.is_up(about) {
+        if of_return {
             self.step(to, |machine, out| machine.peer_recovered(about, out))
         } else {
             // Certain knowledge of a failure comes with a new view, whose fences are above all of the old one.
@@ -106,16 +139,19 @@ impl<A: Algorithm> World<A> {
         }
     }
 
-    /// Whether `site` can recover now: it is down, and every other site knows.
+    /// Whether `site` can recover now: it is down, and every other site knows. Where news are late, it is enough that nobody who does
+    /// not know still gets messages of it, unless the news overtake those, too.
     pub fn can_recover(&self, site: SiteId) -> bool {
-        !self.is_up(site) && self.untold(site).is_empty()
+        let News { overtake, late } = self.faults.news;
+        let has_left = |to: SiteId| late && (overtake || !self.channels.contains(site, to));
+        !self.is_up(site) && self.untold(site).iter().all(has_left)
     }
 
     /// Lets `site` run again.
     pub fn recover(&mut self, site: SiteId) -> Vec<Effect<A::Message>> {
-        assert!(self.can_recover(site), "{site} cannot recover before all know that it failed");
+        assert!(self.can_recover(site), "{site} cannot recover now");
         self.faults.down.remove(site);
-        self.faults.untold.insert(site, self.others_up(site));
+        self.faults.untold_return.insert(site, self.others_up(site));
         self.channels.to_mut(site).for_each(|packet| packet.spent = true);
         self.forget_told();
         self.step(site, |machine, out| machine.restart(out))
@@ -164,5 +200,6 @@ impl<A: Algorithm> World<A> {
 
     fn forget_told(&mut self) {
         self.faults.untold.retain(|_, untold| !untold.is_empty());
+        self.faults.untold_return.retain(|_, untold| !untold.is_empty());
     }
 }

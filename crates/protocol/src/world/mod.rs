@@ -14,7 +14,7 @@ mod saturated;
 pub use action::{Action, Delivery};
 pub use channels::Packet;
 pub use checks::Violation;
-pub use faults::Told;
+pub use faults::{News, Told};
 pub use saturated::Saturated;
 
 use std::collections::BTreeMap;
@@ -24,8 +24,8 @@ use channels::Channels;
 use crate::registry::info::Tokens;
 use crate::registry::values::Values;
 use crate::{
-    Algorithm, Cluster, Described, Effect, Epoch, Fence, FenceClock, Holders, Info, Message, Outbox, Phase,
-    PlanError, SiteId, SiteSet, Slot,
+    Algorithm, Chooser, Cluster, Described, Effect, Epoch, Fence, FenceClock, Holders, Info, Message, Outbox,
+    Phase, PlanError, SiteId, SiteSet, Slot, Timestamp,
 };
 
 /// One entry into the critical section.
@@ -57,6 +57,8 @@ pub struct World<A: Algorithm> {
     /// The last fence of each line that must increase.
     fences: Vec<Option<Fence>>,
     entries: Vec<Entry>,
+    /// By site: the timestamp of its last entry.
+    last_timestamps: Vec<Option<Timestamp>>,
     sent: BTreeMap<&'static str, u64>,
     steps: u64,
     /// The first violation of each kind, in the order in which they were found.
@@ -65,6 +67,12 @@ pub struct World<A: Algorithm> {
     /// Whether everything that arrived was sent: no message was injected.
     honest: bool,
     outbox: Outbox<A::Message>,
+}
+
+/// The timestamps of the sites that are inside at the start.
+fn holders_timestamps<A: Algorithm>(sites: &[A], holders: &Holders) -> Vec<Option<Timestamp>> {
+    let inside = |(me, site): (SiteId, &A)| if holders.contains(me) { site.timestamp() } else { None };
+    SiteId::all(sites.len()).zip(sites).map(inside).collect()
 }
 
 impl<A: Algorithm> World<A> {
@@ -83,6 +91,7 @@ impl<A: Algorithm> World<A> {
             faults: faults::Faults::default(),
             fences: vec![None; cluster.sites.max(cluster.permits)],
             entries: Vec::new(),
+            last_timestamps: holders_timestamps(&sites, holders),
             sent: BTreeMap::new(),
             steps: 0,
             violations: Vec::new(),
@@ -100,6 +109,25 @@ impl<A: Algorithm> World<A> {
     pub fn tolerant(mut self) -> Self {
         self.tolerant = true;
         self
+    }
+
+    /// Asks `chooser` from now on for what the papers leave open. Without one the first alternative is taken.
+    #[must_use]
+    pub fn choosing(mut self, chooser: Chooser) -> Self {
+        self.outbox.set_chooser(chooser);
+        self
+    }
+
+    /// Fixes the answers to what the next steps ask; what they ask beyond that is chosen as ever.
+    pub fn answer(&mut self, answers: &[u32]) {
+        let then = std::mem::take(self.outbox.chooser_mut());
+        self.outbox.set_chooser(then.after(answers));
+    }
+
+    /// Ends what [`answer`](World::answer) has begun. Returns whether all its answers were asked for, and each was an alternative.
+    #[must_use]
+    pub fn end_answers(&mut self) -> bool {
+        self.outbox.chooser_mut().end_script()
     }
 
     /// Lets the process at `site` request.
@@ -207,7 +235,7 @@ impl<A: Algorithm> World<A> {
             Effect::Send { to, message } => self.send(site, *to, message.clone()),
             Effect::Enter { slot } => self.enter(site, *slot),
             Effect::Timer { .. } => self.timers[site.index()] += 1,
-            Effect::Misbehaved { .. } => {}
+            Effect::Chose { .. } | Effect::Misbehaved { .. } => {}
         }
     }
 

@@ -27,7 +27,7 @@ fn lone_entry(info: &'static meshlock_protocol::Info) -> (Vec<AnySite>, Vec<AnyM
                     on_the_way.push_back((from, to, message));
                 }
                 Effect::Enter { .. } => assert_eq!(from, me, "{}", info.name),
-                Effect::Timer { .. } => {}
+                Effect::Timer { .. } | Effect::Chose { .. } => {}
                 Effect::Misbehaved { why, .. } => panic!("{}: {why}", info.name),
             }
         }
@@ -79,7 +79,9 @@ fn printed<M: Message>(effects: &[Effect<M>]) -> Vec<String> {
         Effect::Send { message, .. } => {
             format!("{effect:?} {} {} {}", message.kind(), message.words(), message.tokens())
         }
-        Effect::Enter { .. } | Effect::Timer { .. } | Effect::Misbehaved { .. } => format!("{effect:?}"),
+        Effect::Enter { .. } | Effect::Timer { .. } | Effect::Chose { .. } | Effect::Misbehaved { .. } => {
+            format!("{effect:?}")
+        }
     };
     effects.iter().map(print).collect()
 }

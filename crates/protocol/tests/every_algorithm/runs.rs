@@ -3,7 +3,7 @@
 use meshlock_protocol::registry::AnySite;
 use meshlock_protocol::registry::info::Permits;
 use meshlock_protocol::world::{Action, Delivery, World};
-use meshlock_protocol::{Cluster, Holders, SiteId, Spec};
+use meshlock_protocol::{Chooser, Cluster, Holders, SiteId, Spec};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
@@ -16,11 +16,14 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The world at the start of the run.
+    /// The world at the start of the run; what the papers leave open is drawn by the run's own numbers.
     pub(crate) fn world(&self, spec: &Spec) -> World<AnySite> {
         let sites = self.holders.iter().map(|&site| SiteId::new(site));
         let holders = Holders::new(self.cluster, sites).expect("the strategy draws valid holders");
-        World::new(self.cluster, &spec.values, &holders).expect("the tested options fit any cluster")
+        let world =
+            World::new(self.cluster, &spec.values, &holders).expect("the tested options fit any cluster");
+        let seed = self.draws.iter().fold(0, |seed: u64, &draw| seed.rotate_left(5) ^ u64::from(draw));
+        world.choosing(Chooser::seeded(seed))
     }
 }
 

@@ -45,6 +45,19 @@ fn every_algorithm_holds_over_fifo_channels() {
 }
 
 #[test]
+fn every_algorithm_holds_whatever_is_chosen_of_what_its_paper_leaves_open() {
+    for info in ALL {
+        let delivery = match info.channels {
+            Channels::Fifo => Delivery::Fifo,
+            Channels::Unordered => Delivery::Unordered,
+        };
+        if let Some(spec) = info.open_spec() {
+            holds_for(&spec, delivery);
+        }
+    }
+}
+
+#[test]
 fn every_algorithm_that_claims_to_need_no_order_holds_without_it() {
     let claims = ALL.iter().filter(|info| info.channels == Channels::Unordered);
     for spec in claims.flat_map(|info| info.specs()) {

@@ -107,7 +107,7 @@ impl Consul {
 
     /// Converts holders. For this site's own keys the registry knows more, and earlier.
     pub(super) fn as_observed(&self, reader: &QueueReader, holders: &[Holder]) -> Observed {
-        let permits = reader.permits().unwrap_or(1);
+        let permits = holders.first().map(|holder| holder.permits).or_else(|| reader.permits()).unwrap_or(1);
         let mut here: BTreeMap<i64, HeldKey> =
             self.keys_of(reader.lock()).into_iter().map(|key| (key.fence, key)).collect();
         let mut seen = Vec::with_capacity(holders.len());

@@ -34,6 +34,8 @@ pub(crate) struct Holder {
     pub(crate) slot: Option<u32>,
     /// The client was told that it has lost the lock.
     pub(crate) lost: bool,
+    /// How many may hold the lock at once, as the cluster says. This site need not have heard of a semaphore that others use.
+    pub(crate) permits: u32,
 }
 
 /// The holders of a lock in the order of their fences; `None` before the cluster has answered for the first time.
@@ -102,6 +104,7 @@ impl HolderWatch {
 
 /// Returns all holders in a queue in the order of their fences.
 pub(crate) fn holders_in(queue: &LockQueue) -> Vec<Holder> {
+    let permits = queue.permits;
     let of_site = |queue: &SiteQueue| {
         let site = queue.site.clone();
         let holder = move |report: &HolderReport| Holder {
@@ -110,6 +113,7 @@ pub(crate) fn holders_in(queue: &LockQueue) -> Vec<Holder> {
             fence: report.fence.value(),
             slot: report.slot,
             lost: report.lost,
+            permits,
         };
         queue.lock.holders.iter().map(holder).collect::<Vec<_>>()
     };

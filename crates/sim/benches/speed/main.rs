@@ -8,6 +8,7 @@
 mod engine;
 mod peers;
 mod queue;
+mod scale;
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ const ROUNDS: usize = 3;
 
 fn main() {
     engine::print();
+    scale::print();
     queue::print();
     peers::print();
 }

@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 
 use meshlock_protocol::fence::Stamp;
 use meshlock_protocol::registry::info::Tokens;
-use meshlock_protocol::{Clock, Epoch, Fence, FenceClock, Info, SiteId, Slot, Timestamp};
+use meshlock_protocol::{Clock, Epoch, Fence, FenceClock, Info, Message, SiteId, Slot, Timestamp};
 
+use super::Checked;
 use super::faults::{FaultState, PacketOrigin};
-use crate::draw::Draw;
+use crate::draw::{Distribution, Draw};
 use crate::faults::{FaultEvent, Link};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, SiteCounters};
 use crate::network::Network;
 use crate::settings::{Load, Settings};
 use crate::time::Time;
 use crate::trace::TraceKind;
-use crate::violation::{History, RunViolation, Stopped};
+use crate::violation::{History, Past, RunViolation, Stopped};
 
 /// Header that the host adds to a message.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +52,9 @@ pub(super) enum HostEvent {
 /// Takes events for later; the event queue without the type of its messages.
 pub(super) trait Schedule {
     fn at(&mut self, time: Time, event: HostEvent);
+
+    /// Takes the exit of a critical section, where all take the same time.
+    fn exit_at(&mut self, time: Time, site: SiteId, incarnation: u32);
 }
 
 /// State of the process at a site.
@@ -61,18 +65,23 @@ pub(super) enum ProcessState {
     Inside { arrived: Time },
 }
 
-/// State of the host of a site.
+/// State of the host of a site. What a message needs is together in one line of the cache, what an entry needs in the next: with a
+/// million sites each line is a jump in memory.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(super) struct HostedSite {
-    pub(super) process: ProcessState,
+    // What every message needs.
     pub(super) fence: FenceClock,
     clock: Clock,
-    /// When the site's next request arrives, or has arrived. Under open load the ones behind it are drawn when their
-    /// turn comes: an overloaded site costs neither events nor memory.
-    arrival: Option<Time>,
     pub(super) up: bool,
     /// Number of times that the site has failed.
     pub(super) incarnation: u32,
+    pub(super) counters: SiteCounters,
+    // What entries and exits need.
+    pub(super) process: ProcessState,
+    /// When the site's next request arrives, or has arrived. Under open load the ones behind it are drawn when their
+    /// turn comes: an overloaded site costs neither events nor memory.
+    arrival: Option<Time>,
 }
 
 /// A run without its sites and messages.
@@ -81,18 +90,24 @@ pub(super) struct Core<'a> {
     info: &'static Info,
     pub(super) hosts: Vec<HostedSite>,
     network: Network,
+    /// The time that every message takes, if it is always the same.
+    uniform_delay: Option<Time>,
     pub(super) draw: Draw,
     pub(super) now: Time,
     pub(super) events: u64,
     /// The number of the event with the last entry, or with the last sign that the run makes progress.
     pub(super) last_entry: u64,
+    /// So many events without an entry, while someone waits, are a livelock.
+    livelock_after: u64,
     pub(super) waiting: usize,
     pub(super) inside: usize,
     /// The last fence of each line that must increase.
     fences: Vec<Option<Fence>>,
-    pub(super) tokens: usize,
+    tokens: usize,
     /// Whether the algorithm has tokens at all.
-    pub(super) has_tokens: bool,
+    counts_tokens: bool,
+    fewest_tokens: usize,
+    most_tokens: usize,
     /// Whether requests still arrive.
     pub(super) open: bool,
     pub(super) faults: FaultState,
@@ -100,6 +115,8 @@ pub(super) struct Core<'a> {
     pub(super) cut: BTreeSet<Link>,
     pub(super) metrics: Metrics,
     history: History,
+    /// Whether the last events are kept for the message of a violation.
+    pub(super) notes_history: bool,
 }
 
 impl<'a> Core<'a> {
@@ -112,28 +129,40 @@ impl<'a> Core<'a> {
             arrival: None,
             up: true,
             incarnation: 0,
+            counters: SiteCounters::default(),
         };
-        let Settings { delay, send_cost, receive_cost, fifo, .. } = settings.clone();
+        let expected_tokens = match info.tokens {
+            Tokens::None => 0,
+            Tokens::One => 1,
+            Tokens::PerPermit => cluster.permits,
+        };
+        let network = Network::new(settings);
+        let counts_tokens = info.tokens != Tokens::None;
         let lines = if is_numbered(info, cluster.permits) { cluster.permits } else { cluster.sites };
         Core {
             settings,
             info,
             hosts: vec![host; cluster.sites],
-            network: Network::new(cluster.sites, delay, send_cost, receive_cost, fifo),
+            uniform_delay: network.uniform_delay(),
+            network,
             draw: Draw::new(settings.seed),
             now: Time::ZERO,
             events: 0,
             last_entry: 0,
+            livelock_after: 1_000_000 + 10_000 * cluster.sites as u64,
             waiting: 0,
             inside: 0,
             fences: vec![None; lines],
             tokens: 0,
-            has_tokens: info.tokens != Tokens::None,
+            counts_tokens,
+            fewest_tokens: if counts_tokens && settings.faults.loses_nothing() { expected_tokens } else { 0 },
+            most_tokens: expected_tokens,
             open: true,
             faults: FaultState::new(cluster.sites),
             cut: BTreeSet::new(),
-            metrics: Metrics::new(info, cluster.sites, settings.entries),
+            metrics: Metrics::new(info, settings),
             history: History::default(),
+            notes_history: false,
         }
     }
 
@@ -160,12 +189,12 @@ impl<'a> Core<'a> {
     }
 
     /// Lets time go on to the next event.
-    pub(super) fn advance(&mut self, time: Time) -> Result<(), RunViolation> {
+    #[inline]
+    pub(super) fn advance(&mut self, time: Time) -> Checked {
         self.now = time;
         self.events += 1;
-        let limit = 1_000_000 + 10_000 * self.hosts.len() as u64;
-        if self.events - self.last_entry > limit && self.waiting > 0 {
-            return Err(RunViolation::NobodyEnters);
+        if self.events - self.last_entry > self.livelock_after && self.waiting > 0 {
+            return Err(RunViolation::NobodyEnters.into());
         }
         Ok(())
     }
@@ -205,7 +234,15 @@ impl<'a> Core<'a> {
             self.draw_arrival(site, arrived);
         }
         self.waiting += 1;
-        self.metrics.fairness.asked(request);
+    }
+
+    /// The site has made the request that its process waits for. Its place in the order is the one that the algorithm gives
+    /// it, or the one of the host's clock if the algorithm gives none.
+    pub(super) fn order_request(&mut self, site: SiteId, own: Option<Timestamp>) {
+        if let ProcessState::Waiting { request, .. } = &mut self.hosts[site.index()].process {
+            *request = own.unwrap_or(*request);
+            self.metrics.fairness.asked(*request, own.is_some());
+        }
     }
 
     /// The process of `site` leaves.
@@ -228,7 +265,20 @@ impl<'a> Core<'a> {
         arrival.filter(|&arrived| arrived <= self.now && self.open)
     }
 
+    /// Counts a message that `from` sends.
+    #[inline]
+    pub(super) fn count_sent(&mut self, from: SiteId, message: &impl Message) {
+        self.metrics.sent(&mut self.hosts[from.index()].counters, message.kind(), message.words());
+    }
+
+    /// Counts one more message of the kind and length of the last.
+    #[inline]
+    pub(super) fn count_copy(&mut self, from: SiteId) {
+        self.metrics.sent_copy(&mut self.hosts[from.index()].counters);
+    }
+
     /// Header of a message that is sent now; `None` if the network is split between the two sites.
+    #[inline]
     pub(super) fn header(&self, from: SiteId, to: SiteId) -> Option<Header> {
         let host = &self.hosts[from.index()];
         let origin = self.faults.origin(from, to, host.incarnation)?;
@@ -236,6 +286,7 @@ impl<'a> Core<'a> {
     }
 
     /// Whether the message reaches its receiver. If it does, the receiver's clocks observe it.
+    #[inline]
     pub(super) fn accept(&mut self, from: SiteId, to: SiteId, header: Header) -> bool {
         let host = &mut self.hosts[to.index()];
         if !host.up || self.faults.is_lost(from, to, header.origin) {
@@ -243,19 +294,35 @@ impl<'a> Core<'a> {
         }
         host.fence.observe(header.stamp).expect("this host's own stamps are in range");
         host.clock.observe(header.clock);
-        self.metrics.received_by[to.index()] += 1;
+        host.counters.received += 1;
         true
     }
 
-    /// When a message that is sent now arrives, and whether its receiver then pays for it.
-    pub(super) fn arrival(&mut self, from: SiteId, to: SiteId) -> (Time, bool) {
-        let arrival = self.network.arrival(self.now, from, to, &mut self.draw);
-        (arrival, self.network.charges_receivers())
+    /// When a message that is sent now arrives, if all arrive in the order in which they are sent, whoever sends them.
+    #[inline]
+    pub(super) fn arrival_in_order(&self) -> Option<Time> {
+        self.uniform_delay.map(|delay| self.now + delay)
     }
 
-    /// When `site` has processed a message that reaches it now.
-    pub(super) fn processed_at(&mut self, site: SiteId) -> Time {
-        self.network.taken_in(self.now, site)
+    /// When a message that is sent now arrives.
+    pub(super) fn arrival(&mut self, from: SiteId, to: SiteId) -> Time {
+        self.network.arrival(self.now, from, to, &mut self.draw)
+    }
+
+    /// Whether all messages of a step go the same way: nothing is cut or has failed, and nobody wants to know of each.
+    #[inline]
+    pub(super) fn is_undisturbed(&self) -> bool {
+        self.faults.is_unhurt() && self.cut.is_empty() && !self.notes_history
+    }
+
+    /// Whether messages may have to wait at their receivers.
+    pub(super) fn may_queue(&self) -> bool {
+        self.network.queues_at_receivers()
+    }
+
+    /// When `site` has received the next message that waits there.
+    pub(super) fn received_at(&mut self, site: SiteId) -> Time {
+        self.network.received_at(self.now, site)
     }
 
     pub(super) fn set_timer(&self, site: SiteId, delays: u32, queue: &mut dyn Schedule) {
@@ -264,10 +331,10 @@ impl<'a> Core<'a> {
     }
 
     /// The process of `site` enters. Returns the fence.
-    pub(super) fn enter(&mut self, site: SiteId) -> Result<Fence, RunViolation> {
+    pub(super) fn enter(&mut self, site: SiteId) -> Checked<Fence> {
         let host = &mut self.hosts[site.index()];
         let ProcessState::Waiting { arrived, requested, request } = host.process else {
-            return Err(RunViolation::Unasked { site });
+            return Err(RunViolation::Unasked { site }.into());
         };
         host.process = ProcessState::Inside { arrived };
         let fence = host.fence.enter();
@@ -276,52 +343,72 @@ impl<'a> Core<'a> {
         self.last_entry = self.events;
         self.metrics.fairness.entered(request);
         if self.open {
-            self.metrics.entered(site, self.now, requested);
+            self.metrics.entered(&mut host.counters, self.now, requested);
         }
         Ok(fence)
     }
 
     /// Checks the entry that was just made.
-    pub(super) fn check_entry(&mut self, site: SiteId, slot: Slot, fence: Fence) -> Result<(), RunViolation> {
+    pub(super) fn check_entry(&mut self, site: SiteId, slot: Slot, fence: Fence) -> Checked {
         let (inside, permits) = (self.inside, self.settings.cluster.permits);
         if inside > permits {
-            return Err(RunViolation::TooManyInside { inside, permits });
+            return Err(RunViolation::TooManyInside { inside, permits }.into());
         }
         let line = if is_numbered(self.info, permits) { slot.0 as usize } else { site.index() };
         if self.fences[line].replace(fence).is_some_and(|last| last >= fence) {
-            return Err(RunViolation::FenceFellBack { site });
+            return Err(RunViolation::FenceFellBack { site }.into());
         }
         Ok(())
     }
 
     pub(super) fn schedule_exit(&mut self, site: SiteId, queue: &mut dyn Schedule) {
-        let stay = self.draw.from(&self.settings.inside);
-        queue.at(self.now + stay, HostEvent::Exit(site, self.hosts[site.index()].incarnation));
+        let (now, incarnation) = (self.now, self.hosts[site.index()].incarnation);
+        match self.settings.inside {
+            Distribution::Constant(stay) => queue.exit_at(now + stay, site, incarnation),
+            random @ (Distribution::Uniform { .. } | Distribution::Exponential { .. }) => {
+                queue.at(now + self.draw.from(&random), HostEvent::Exit(site, incarnation));
+            }
+        }
     }
 
-    pub(super) fn check_tokens(&self) -> Result<(), RunViolation> {
-        let expected = match self.info.tokens {
-            Tokens::None => 0,
-            Tokens::One => 1,
-            Tokens::PerPermit => self.settings.cluster.permits,
-        };
+    /// Counts tokens that have come into being, or that a site or a message has again.
+    #[inline]
+    pub(super) fn add_tokens(&mut self, tokens: impl FnOnce() -> usize) {
+        if self.counts_tokens {
+            self.tokens += tokens();
+        }
+    }
+
+    /// Takes tokens that are on their way, or lost, out of the count.
+    #[inline]
+    pub(super) fn remove_tokens(&mut self, tokens: impl FnOnce() -> usize) {
+        if self.counts_tokens {
+            self.tokens -= tokens();
+        }
+    }
+
+    /// Whether the tokens are as many as there should be.
+    #[inline]
+    pub(super) fn check_tokens(&self) -> Checked {
         // A token can be lost with a failed site or network; none may appear from nowhere.
-        let fewer_is_wrong = self.settings.faults.loses_nothing();
-        if self.tokens > expected || (fewer_is_wrong && self.tokens < expected) {
-            return Err(RunViolation::Tokens { found: self.tokens, expected });
+        if self.tokens > self.most_tokens || self.tokens < self.fewest_tokens {
+            return Err(RunViolation::Tokens { found: self.tokens, expected: self.most_tokens }.into());
         }
         Ok(())
     }
 
     /// Keeps what happened for the message of a violation.
+    #[inline]
     pub(super) fn remember(
         &mut self,
         kind: TraceKind,
         site: SiteId,
         peer: Option<SiteId>,
-        message: Option<&'static str>,
+        message: impl FnOnce() -> Option<&'static str>,
     ) {
-        self.history.push(self.now, kind, site, peer, message);
+        if self.notes_history {
+            self.history.push(Past { time: self.now, kind, site, peer, message: message() });
+        }
     }
 
     pub(super) fn stopped(&self, violation: RunViolation) -> Stopped {

@@ -2,13 +2,13 @@
 
 use meshlock_protocol::{Algorithm, Info, LookupMap, Outbox, SiteId, SiteSet};
 
-use super::Simulation;
 use super::core::{Core, HostEvent, ProcessState, Schedule};
 use super::observer::RunObserver;
+use super::{Checked, Simulation};
 use crate::faults::{FaultEvent, FaultPlan};
 use crate::time::Time;
 use crate::trace::TraceKind;
-use crate::violation::{RunViolation, Stopped};
+use crate::violation::Stopped;
 
 /// The sender's incarnation and the cut when a message was sent: they decide whether it still arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub(super) struct FaultState {
     /// The last incarnation of a peer that a site knows to be over.
     over: LookupMap<(SiteId, SiteId), u32>,
     down: SiteSet,
+    /// Whether nothing has failed yet, so that no message can be lost.
+    unhurt: bool,
     /// The number of repairs, of what failed at random, that are still to come.
     pub(super) repairs: usize,
 }
@@ -41,19 +43,36 @@ impl FaultState {
             cuts: vec![0; sites],
             over: LookupMap::default(),
             down: SiteSet::new(),
+            unhurt: true,
             repairs: 0,
         }
     }
 
+    /// Whether nothing has failed yet, so that no message can be lost.
+    #[inline]
+    pub(super) fn is_unhurt(&self) -> bool {
+        self.unhurt
+    }
+
     /// The origin of a message that is sent now; `None` if the network is split between the two sites.
+    #[inline]
     pub(super) fn origin(&self, from: SiteId, to: SiteId, incarnation: u32) -> Option<PacketOrigin> {
+        if self.unhurt {
+            return Some(PacketOrigin { incarnation, cut: 0 });
+        }
         let apart = !self.away.is_empty() && self.away.contains(from) != self.away.contains(to);
         (!apart).then(|| PacketOrigin { incarnation, cut: self.cut(from, to) })
     }
 
     /// Whether a message with this origin cannot arrive any more: the network was split between the two sites since, or the
     /// receiver knows already that the sender's incarnation is over.
+    #[inline]
     pub(super) fn is_lost(&self, from: SiteId, to: SiteId, origin: PacketOrigin) -> bool {
+        !self.unhurt && self.has_lost(from, to, origin)
+    }
+
+    #[cold]
+    fn has_lost(&self, from: SiteId, to: SiteId, origin: PacketOrigin) -> bool {
         origin.cut != self.cut(from, to)
             || self.over.get(&(to, from)).is_some_and(|&over| over >= origin.incarnation)
     }
@@ -68,6 +87,7 @@ impl FaultState {
     }
 
     fn split(&mut self, away: SiteSet) {
+        self.unhurt = false;
         self.splits += 1;
         // Odd multiples of a large odd constant: no few of them cancel each other out.
         let mark = (2 * self.splits + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -101,15 +121,15 @@ pub(super) fn can_handle(info: &Info, plan: &FaultPlan) -> Result<(), Stopped> {
 
 impl<A: Algorithm, W: RunObserver<A>> Simulation<'_, A, W> {
     /// Lets a random site fail, and schedules its recovery; one at a time, as the papers assume.
-    pub(super) fn draw_fault(&mut self) -> Result<(), RunViolation> {
-        if let Some(site) = self.core.draw_failure(&mut self.queue) {
+    pub(super) fn draw_fault(&mut self) -> Checked {
+        if let Some(site) = self.core.draw_failure(&mut self.agenda) {
             self.fault(FaultEvent::Fail(site))?;
         }
-        self.core.schedule_drawn_fault(&mut self.queue);
+        self.core.schedule_drawn_fault(&mut self.agenda);
         Ok(())
     }
 
-    pub(super) fn fault(&mut self, fault: FaultEvent) -> Result<(), RunViolation> {
+    pub(super) fn fault(&mut self, fault: FaultEvent) -> Checked {
         match fault {
             FaultEvent::Fail(site) => self.fail(site),
             FaultEvent::Recover(site) => return self.recover(site),
@@ -127,29 +147,31 @@ impl<A: Algorithm, W: RunObserver<A>> Simulation<'_, A, W> {
         if !self.core.fail(site) {
             return;
         }
-        self.core.tokens -= self.sites[site.index()].tokens();
-        self.core.tokens -= self.held.drop_between(&|ends| ends.contains(&site));
+        self.core.remove_tokens(|| self.sites[site.index()].tokens());
+        let lost = self.held.drop_between(&|ends| ends.contains(&site));
+        self.core.remove_tokens(|| lost);
         self.note(TraceKind::Fail, site, None, None);
-        self.core.spread(site, false, &mut self.queue);
+        self.core.spread(site, false, &mut self.agenda);
     }
 
-    fn recover(&mut self, site: SiteId) -> Result<(), RunViolation> {
+    fn recover(&mut self, site: SiteId) -> Checked {
         if !self.core.recover(site) {
             return Ok(());
         }
         // Sent to its former incarnation by someone who did not know yet, and still waiting.
-        self.core.tokens -= self.held.drop_between(&|ends| ends.contains(&site));
+        let lost = self.held.drop_between(&|ends| ends.contains(&site));
+        self.core.remove_tokens(|| lost);
         // What the site held when it failed was taken out of the count then; `step` takes out what is there now.
-        self.core.tokens += self.sites[site.index()].tokens();
+        self.core.add_tokens(|| self.sites[site.index()].tokens());
         self.cause(TraceKind::Recover, site, None, None);
         self.step(site, |machine, out| machine.restart(out))?;
-        self.core.spread(site, true, &mut self.queue);
-        self.core.next_arrival(site, &mut self.queue);
+        self.core.spread(site, true, &mut self.agenda);
+        self.core.next_arrival(site, &mut self.agenda);
         Ok(())
     }
 
     /// Tells `to` that `about` runs again or has failed, if that is still so and `to` runs.
-    pub(super) fn tell(&mut self, to: SiteId, about: SiteId, up: bool) -> Result<(), RunViolation> {
+    pub(super) fn tell(&mut self, to: SiteId, about: SiteId, up: bool) -> Checked {
         if !self.core.learn(to, about, up) {
             return Ok(());
         }
@@ -160,14 +182,15 @@ impl<A: Algorithm, W: RunObserver<A>> Simulation<'_, A, W> {
         }
     }
 
-    fn split(&mut self, away: SiteSet) -> Result<(), RunViolation> {
+    fn split(&mut self, away: SiteSet) -> Checked {
         let is_cut = |[one, other]: [SiteId; 2]| away.contains(one) != away.contains(other);
-        self.core.tokens -= self.held.drop_between(&is_cut);
+        let lost = self.held.drop_between(&is_cut);
+        self.core.remove_tokens(|| lost);
         self.core.faults.split(away.clone());
         self.tell_sides(&away, A::partitioned)
     }
 
-    fn heal(&mut self) -> Result<(), RunViolation> {
+    fn heal(&mut self) -> Checked {
         let away = std::mem::take(&mut self.core.faults.away);
         if away.is_empty() {
             return Ok(());
@@ -176,11 +199,7 @@ impl<A: Algorithm, W: RunObserver<A>> Simulation<'_, A, W> {
     }
 
     /// Tells every site that runs which sites are on the other side.
-    fn tell_sides(
-        &mut self,
-        away: &SiteSet,
-        call: fn(&mut A, &SiteSet, &mut Outbox<A::Message>),
-    ) -> Result<(), RunViolation> {
+    fn tell_sides(&mut self, away: &SiteSet, call: fn(&mut A, &SiteSet, &mut Outbox<A::Message>)) -> Checked {
         let mut home = SiteSet::all(self.sites.len());
         home.subtract(away);
         for site in SiteId::all(self.sites.len()) {
@@ -249,6 +268,7 @@ impl Core<'_> {
         if !host.up {
             return false;
         }
+        self.faults.unhurt = false;
         host.up = false;
         host.incarnation += 1;
         match std::mem::replace(&mut host.process, ProcessState::Idle) {

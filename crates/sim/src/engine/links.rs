@@ -7,10 +7,9 @@ use meshlock_protocol::{Algorithm, Message, SiteId, SiteSet};
 
 use super::core::{Core, HostEvent, Schedule};
 use super::observer::RunObserver;
-use super::{Envelope, Simulation};
+use super::{Checked, Envelope, Simulation};
 use crate::faults::{FaultEvent, Link};
 use crate::time::Time;
-use crate::violation::RunViolation;
 
 /// The messages that wait for their links, in the order of sending.
 #[derive(Clone, Debug)]
@@ -55,15 +54,15 @@ impl<A: Algorithm, W: RunObserver<A>> Simulation<'_, A, W> {
     }
 
     /// Splits the network at random, if it is whole, and schedules its repair.
-    pub(super) fn draw_split(&mut self) -> Result<(), RunViolation> {
+    pub(super) fn draw_split(&mut self) -> Checked {
         let Some(splits) = self.core.settings.faults.splits.filter(|_| self.core.open) else { return Ok(()) };
         if self.core.faults.is_whole() {
             let outage = self.core.draw_pause(splits.mean_time_to_repair);
-            self.core.repair_later(outage, FaultEvent::Heal, &mut self.queue);
+            self.core.repair_later(outage, FaultEvent::Heal, &mut self.agenda);
             let away = self.core.draw_side();
             self.fault(FaultEvent::Split(away))?;
         }
-        self.core.schedule_drawn_split(&mut self.queue);
+        self.core.schedule_drawn_split(&mut self.agenda);
         Ok(())
     }
 }

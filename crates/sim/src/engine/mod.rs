@@ -6,23 +6,29 @@
 //! Only the untraced loop is compiled for each algorithm, because its speed was measured to matter. What does not depend on
 //! the algorithm's type is in `core`; a traced run is one of [`AnySite`].
 
+mod agenda;
+mod copies;
 mod core;
 mod faults;
+mod inbox;
 mod links;
 mod observer;
 
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::registry::{AnySite, Visitor, plan};
-use meshlock_protocol::{Algorithm, Effect, Holders, Message, Outbox, PlanError, SiteId, Slot, Spec};
+use meshlock_protocol::{
+    Algorithm, Chooser, Effect, Holders, Message, Outbox, PlanError, SiteId, Slot, Spec,
+};
 
-use crate::queue::EventQueue;
+use crate::queue::time_of;
 use crate::report::{self, Report};
 use crate::settings::Settings;
-use crate::time::Time;
 use crate::trace::{Trace, TraceKind};
 use crate::violation::{RunViolation, Stopped};
 
-use self::core::{Core, Header, HostEvent, Schedule};
+use self::core::{Core, Header, HostEvent};
+use agenda::{Agenda, Event};
+use inbox::Inboxes;
 use links::HeldMessages;
 use observer::{RunObserver, Traced, Untraced};
 
@@ -31,23 +37,6 @@ use observer::{RunObserver, Traced, Untraced};
 struct Envelope<M> {
     message: M,
     header: Header,
-}
-
-/// What happens at some time.
-#[derive(Clone, Debug)]
-enum Event<M> {
-    /// A message reaches the site, which has yet to process it.
-    Arrive { from: SiteId, to: SiteId, packet: Envelope<M> },
-    /// A message is processed.
-    Deliver { from: SiteId, to: SiteId, packet: Envelope<M> },
-    /// Something that no message causes.
-    Host(HostEvent),
-}
-
-impl<M> Schedule for EventQueue<Event<M>> {
-    fn at(&mut self, time: Time, event: HostEvent) {
-        self.push(time, Event::Host(event));
-    }
 }
 
 /// The size of one event of a run of `A` in the event queue, in bytes.
@@ -74,7 +63,7 @@ pub fn measure_with(
         type Output = Result<Report, Stopped>;
 
         fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
-            simulate::<A>(self.0, &spec.values, Untraced(self.1))
+            simulate::<A>(self.0, &spec.values, Untraced::new(self.1))
         }
     }
 
@@ -86,6 +75,9 @@ pub fn traced(spec: &Spec, settings: &Settings, trace: &mut dyn Trace) -> Result
     simulate::<AnySite>(settings, &spec.values, Traced::new(trace))
 }
 
+/// The result of a part of a run. A violation is boxed, because a result is passed on at every event.
+type Checked<T = ()> = Result<T, Box<RunViolation>>;
+
 fn simulate<A: Algorithm>(
     settings: &Settings,
     values: &Values,
@@ -93,16 +85,28 @@ fn simulate<A: Algorithm>(
 ) -> Result<Report, Stopped> {
     faults::can_handle(values.info(), &settings.faults)?;
     let mut run = Simulation::<A, _>::new(settings, values, observer).map_err(Stopped::Plan)?;
-    run.run().map_err(|violation| run.core.stopped(violation))?;
-    Ok(report::of(values.info(), settings, &run.core.metrics, run.core.events))
+    let Err(violation) = run.run() else {
+        let counters: Vec<_> = run.core.hosts.iter().map(|host| host.counters).collect();
+        return Ok(report::of(values.info(), settings, &run.core.metrics, &counters, run.core.events));
+    };
+    // The same run once more, for its last events: to note them in every run would cost more than all checks.
+    let mut observer = run.into_observer();
+    observer.mute();
+    let mut again = Simulation::<A, _>::new(settings, values, observer).map_err(Stopped::Plan)?;
+    again.core.notes_history = true;
+    assert!(again.run().as_ref() == Err(&violation), "the same seed gives the same run");
+    Err(again.core.stopped(*violation))
 }
 
 struct Simulation<'a, A: Algorithm, W> {
     core: Core<'a>,
     sites: Vec<A>,
-    queue: EventQueue<Event<A::Message>>,
+    agenda: Agenda<A::Message>,
+    /// Whether what the step under way sends next may be a copy of what it has sent last.
+    may_copy: bool,
     out: Outbox<A::Message>,
     held: HeldMessages<A::Message>,
+    inboxes: Inboxes<A::Message>,
     observer: W,
 }
 
@@ -112,13 +116,20 @@ impl<'a, A: Algorithm, W: RunObserver<A>> Simulation<'a, A, W> {
         let mut core = Core::new(settings, values.info());
         let sites = SiteId::all(settings.cluster.sites);
         let sites: Vec<A> = sites.map(|me| A::start(&plan, me, &Holders::none())).collect();
-        core.tokens = sites.iter().map(A::tokens).sum();
-        let (queue, out, held) = (EventQueue::default(), Outbox::new(), HeldMessages::default());
-        Ok(Simulation { core, sites, queue, out, held, observer })
+        core.add_tokens(|| sites.iter().map(A::tokens).sum());
+        // A stream of its own, so that what is chosen changes no other draw.
+        let out = Outbox::choosing(Chooser::seeded(!settings.seed));
+        let (agenda, held) = (Agenda::default(), HeldMessages::default());
+        let inboxes = Inboxes::of(if core.may_queue() { settings.cluster.sites } else { 0 });
+        Ok(Simulation { core, sites, agenda, may_copy: false, out, held, inboxes, observer })
     }
 
-    fn run(&mut self) -> Result<(), RunViolation> {
-        self.core.schedule_first(&mut self.queue);
+    fn into_observer(self) -> W {
+        self.observer
+    }
+
+    fn run(&mut self) -> Checked {
+        self.core.schedule_first(&mut self.agenda);
         while self.core.has_entries_left() {
             self.next_event()?;
         }
@@ -131,21 +142,38 @@ impl<'a, A: Algorithm, W: RunObserver<A>> Simulation<'a, A, W> {
     }
 
     /// Takes the next event. If there is none while entries are due, everyone waits for ever.
-    fn next_event(&mut self) -> Result<(), RunViolation> {
-        let Some((time, event)) = self.queue.pop() else { return Err(RunViolation::NothingLeft) };
+    fn next_event(&mut self) -> Checked {
+        let Agenda { messages, exits, others } = &self.agenda;
+        let (message, exit, other) = (messages.first(), exits.first(), others.first());
+        if message < exit.min(other) {
+            self.deliver_first()
+        } else if exit < other {
+            self.core.advance(time_of(exit))?;
+            let (site, incarnation) = self.agenda.exits.pop().expect("an exit is due");
+            self.exit(site, incarnation)
+        } else {
+            self.next_other()
+        }
+    }
+
+    /// Takes the next event that waits in no lane.
+    fn next_other(&mut self) -> Checked {
+        let Some((time, event)) = self.agenda.others.pop() else {
+            return Err(RunViolation::NothingLeft.into());
+        };
         self.core.advance(time)?;
         match event {
             Event::Arrive { from, to, packet } => {
-                let at = self.core.processed_at(to);
-                self.queue.push(at, Event::Deliver { from, to, packet });
+                self.arrive(from, to, packet);
                 Ok(())
             }
+            Event::Receive { at } => self.receive_first(at),
             Event::Deliver { from, to, packet } => self.deliver(from, to, packet),
             Event::Host(event) => self.on_host_event(event),
         }
     }
 
-    fn on_host_event(&mut self, event: HostEvent) -> Result<(), RunViolation> {
+    fn on_host_event(&mut self, event: HostEvent) -> Checked {
         match event {
             HostEvent::Request(site, incarnation) => self.request(site, incarnation),
             HostEvent::Exit(site, incarnation) => self.exit(site, incarnation),
@@ -159,28 +187,23 @@ impl<'a, A: Algorithm, W: RunObserver<A>> Simulation<'a, A, W> {
             HostEvent::DrawFault => self.draw_fault(),
             HostEvent::DrawSplit => self.draw_split(),
             HostEvent::DrawCut => {
-                self.core.draw_cut(&mut self.queue);
+                self.core.draw_cut(&mut self.agenda);
                 Ok(())
             }
         }
     }
 
-    fn request(&mut self, site: SiteId, incarnation: u32) -> Result<(), RunViolation> {
+    fn request(&mut self, site: SiteId, incarnation: u32) -> Checked {
         if !self.core.open || !self.core.is_current(site, incarnation) {
             return Ok(());
         }
         self.core.start_waiting(site, self.core.now);
         self.cause(TraceKind::Request, site, None, None);
-        self.step(site, |machine, out| machine.request(out))
+        self.requesting_step(site, |machine, out| machine.request(out))
     }
 
-    fn deliver(
-        &mut self,
-        from: SiteId,
-        to: SiteId,
-        packet: Envelope<A::Message>,
-    ) -> Result<(), RunViolation> {
-        self.core.tokens -= packet.message.tokens();
+    fn deliver(&mut self, from: SiteId, to: SiteId, packet: Envelope<A::Message>) -> Checked {
+        self.core.remove_tokens(|| packet.message.tokens());
         if !self.core.accept(from, to, packet.header) {
             // Lost with the site or with the network, and its tokens with it.
             return Ok(());
@@ -189,7 +212,7 @@ impl<'a, A: Algorithm, W: RunObserver<A>> Simulation<'a, A, W> {
         self.step(to, |machine, out| machine.receive(from, packet.message, out))
     }
 
-    fn exit(&mut self, site: SiteId, incarnation: u32) -> Result<(), RunViolation> {
+    fn exit(&mut self, site: SiteId, incarnation: u32) -> Checked {
         if !self.core.is_current(site, incarnation) {
             return Ok(());
         }
@@ -198,14 +221,14 @@ impl<'a, A: Algorithm, W: RunObserver<A>> Simulation<'a, A, W> {
         if let Some(arrived) = self.core.next_request(site) {
             self.core.start_waiting(site, arrived);
             self.cause(TraceKind::Request, site, None, None);
-            return self.step(site, |machine, out| machine.release_and_request(out));
+            return self.requesting_step(site, |machine, out| machine.release_and_request(out));
         }
         self.step(site, |machine, out| machine.release(out))?;
-        self.core.request_on_arrival(site, &mut self.queue);
+        self.core.request_on_arrival(site, &mut self.agenda);
         Ok(())
     }
 
-    fn wake(&mut self, site: SiteId, incarnation: u32) -> Result<(), RunViolation> {
+    fn wake(&mut self, site: SiteId, incarnation: u32) -> Checked {
         if !self.core.is_current(site, incarnation) {
             return Ok(());
         }
@@ -213,37 +236,59 @@ impl<'a, A: Algorithm, W: RunObserver<A>> Simulation<'a, A, W> {
     }
 
     /// Makes one call of a site and does what it asks for.
-    fn step(
-        &mut self,
-        site: SiteId,
-        call: impl FnOnce(&mut A, &mut Outbox<A::Message>),
-    ) -> Result<(), RunViolation> {
+    fn step(&mut self, site: SiteId, call: impl FnOnce(&mut A, &mut Outbox<A::Message>)) -> Checked {
         let machine = &mut self.sites[site.index()];
-        if self.core.has_tokens {
-            self.core.tokens -= machine.tokens();
-        }
+        self.core.remove_tokens(|| machine.tokens());
         call(machine, &mut self.out);
         self.finish_step(site)
     }
 
-    /// Does what the site has asked for in the call that it has just made.
-    fn finish_step(&mut self, site: SiteId) -> Result<(), RunViolation> {
-        let machine = &self.sites[site.index()];
-        if self.core.has_tokens {
-            self.core.tokens += machine.tokens();
-        }
-        self.observer.on_step(self.core.now, site, machine);
-        let mut out = std::mem::take(&mut self.out);
-        let mut result = Ok(());
-        for effect in out.drain() {
-            let done = self.perform(site, effect);
-            result = result.and(done);
-        }
-        self.out = out;
-        result.and_then(|()| self.core.check_tokens())
+    /// Makes a call in which the site requests, and notes the request's place in the order before anything comes of it.
+    fn requesting_step(
+        &mut self,
+        site: SiteId,
+        call: impl FnOnce(&mut A, &mut Outbox<A::Message>),
+    ) -> Checked {
+        let machine = &mut self.sites[site.index()];
+        self.core.remove_tokens(|| machine.tokens());
+        call(machine, &mut self.out);
+        self.core.order_request(site, machine.timestamp());
+        self.finish_step(site)
     }
 
-    fn perform(&mut self, site: SiteId, effect: Effect<A::Message>) -> Result<(), RunViolation> {
+    /// Does what the site has asked for in the call that it has just made.
+    #[inline]
+    fn finish_step(&mut self, site: SiteId) -> Checked {
+        let machine = &self.sites[site.index()];
+        self.core.add_tokens(|| machine.tokens());
+        self.observer.on_step(self.core.now, site, machine);
+        if !self.out.effects().is_empty() {
+            self.perform_all(site)?;
+        }
+        self.core.check_tokens()
+    }
+
+    fn perform_all(&mut self, site: SiteId) -> Checked {
+        let mut out = std::mem::take(&mut self.out);
+        let mut result = Ok(());
+        self.may_copy = false;
+        for effect in out.drain() {
+            match effect {
+                Effect::Send { to, message } => self.send(site, to, message),
+                other @ (Effect::Enter { .. }
+                | Effect::Timer { .. }
+                | Effect::Chose { .. }
+                | Effect::Misbehaved { .. }) => {
+                    self.may_copy = false;
+                    result = result.and(self.perform(site, other));
+                }
+            }
+        }
+        self.out = out;
+        result
+    }
+
+    fn perform(&mut self, site: SiteId, effect: Effect<A::Message>) -> Checked {
         match effect {
             Effect::Send { to, message } => {
                 self.send(site, to, message);
@@ -251,18 +296,26 @@ impl<'a, A: Algorithm, W: RunObserver<A>> Simulation<'a, A, W> {
             }
             Effect::Enter { slot } => self.enter(site, slot),
             Effect::Timer { delays } => {
-                self.core.set_timer(site, delays, &mut self.queue);
+                self.core.set_timer(site, delays, &mut self.agenda);
                 Ok(())
             }
-            Effect::Misbehaved { peer, why } => Err(RunViolation::Refused { site, peer, why }),
+            Effect::Chose { taken, of } => {
+                self.observer.on_choice(self.core.now, site, (taken, of), &self.sites[site.index()]);
+                Ok(())
+            }
+            Effect::Misbehaved { peer, why } => Err(RunViolation::Refused { site, peer, why }.into()),
         }
     }
 
+    #[inline]
     fn send(&mut self, from: SiteId, to: SiteId, message: A::Message) {
-        self.core.metrics.sent(from, message.kind(), message.words());
+        if self.send_copy(from, to, &message) {
+            return;
+        }
+        self.core.count_sent(from, &message);
         self.note(TraceKind::Send, from, Some(to), Some(&message));
         let Some(header) = self.core.header(from, to) else { return };
-        self.core.tokens += message.tokens();
+        self.core.add_tokens(|| message.tokens());
         let packet = Envelope { message, header };
         if self.core.is_cut(from, to) {
             self.held.push(from, to, packet);
@@ -271,33 +324,42 @@ impl<'a, A: Algorithm, W: RunObserver<A>> Simulation<'a, A, W> {
         }
     }
 
+    #[inline]
     fn transmit(&mut self, from: SiteId, to: SiteId, packet: Envelope<A::Message>) {
-        let (arrival, is_charged) = self.core.arrival(from, to);
-        let event =
-            if is_charged { Event::Arrive { from, to, packet } } else { Event::Deliver { from, to, packet } };
-        self.queue.push(arrival, event);
+        if let Some(arrival) = self.core.arrival_in_order() {
+            return self.transmit_in_order(arrival, from, to, packet);
+        }
+        let arrival = self.core.arrival(from, to);
+        let event = if self.core.may_queue() {
+            Event::Arrive { from, to, packet }
+        } else {
+            Event::Deliver { from, to, packet }
+        };
+        self.agenda.others.push(arrival, event);
     }
 
-    fn enter(&mut self, site: SiteId, slot: Slot) -> Result<(), RunViolation> {
+    fn enter(&mut self, site: SiteId, slot: Slot) -> Checked {
         let fence = self.core.enter(site)?;
         if self.core.open {
             self.observer.on_entry(self.core.metrics.now.entries);
         }
         self.note(TraceKind::Enter, site, None, None);
         self.core.check_entry(site, slot, fence)?;
-        self.core.schedule_exit(site, &mut self.queue);
+        self.core.schedule_exit(site, &mut self.agenda);
         Ok(())
     }
 
     /// Notes what causes the next step of `site`. A trace shows it with the state after the step.
+    #[inline]
     fn cause(&mut self, kind: TraceKind, site: SiteId, peer: Option<SiteId>, message: Option<&A::Message>) {
-        self.core.remember(kind, site, peer, message.map(Message::kind));
+        self.core.remember(kind, site, peer, || message.map(Message::kind));
         self.observer.on_cause(kind, peer, message);
     }
 
     /// Notes what happens by itself or as the effect of a step.
+    #[inline]
     fn note(&mut self, kind: TraceKind, site: SiteId, peer: Option<SiteId>, message: Option<&A::Message>) {
-        self.core.remember(kind, site, peer, message.map(Message::kind));
+        self.core.remember(kind, site, peer, || message.map(Message::kind));
         self.observer.on_event(self.core.now, kind, site, peer, message, &self.sites[site.index()]);
     }
 }

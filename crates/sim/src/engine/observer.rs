@@ -8,6 +8,9 @@ use crate::trace::{Trace, TraceKind, TracedEvent};
 
 /// Follows a run of `A`.
 pub(super) trait RunObserver<A: Algorithm> {
+    /// Whether it must be told everything.
+    const IS_TRACE: bool;
+
     /// The next step is caused by this.
     fn on_cause(&mut self, kind: TraceKind, peer: Option<SiteId>, message: Option<&A::Message>);
 
@@ -25,14 +28,28 @@ pub(super) trait RunObserver<A: Algorithm> {
         state: &A,
     );
 
+    /// In its last step the site has chosen what its paper leaves open: an alternative, from 0, of so many.
+    fn on_choice(&mut self, time: Time, site: SiteId, choice: (u32, u32), state: &A);
+
     /// Takes the number of entries measured so far.
     fn on_entry(&mut self, entries: u64);
+
+    /// Reports nothing from now on: what follows has been reported before.
+    fn mute(&mut self);
 }
 
 /// Reports only the number of entries.
-pub(super) struct Untraced<'a>(pub(super) &'a mut dyn FnMut(u64));
+pub(super) struct Untraced<'a>(Option<&'a mut dyn FnMut(u64)>);
+
+impl<'a> Untraced<'a> {
+    pub(super) fn new(progress: &'a mut dyn FnMut(u64)) -> Self {
+        Untraced(Some(progress))
+    }
+}
 
 impl<A: Algorithm> RunObserver<A> for Untraced<'_> {
+    const IS_TRACE: bool = false;
+
     fn on_cause(&mut self, _: TraceKind, _: Option<SiteId>, _: Option<&A::Message>) {}
 
     fn on_step(&mut self, _: Time, _: SiteId, _: &A) {}
@@ -48,32 +65,45 @@ impl<A: Algorithm> RunObserver<A> for Untraced<'_> {
     ) {
     }
 
+    fn on_choice(&mut self, _: Time, _: SiteId, _: (u32, u32), _: &A) {}
+
     fn on_entry(&mut self, entries: u64) {
-        (self.0)(entries);
+        if let Some(progress) = &mut self.0 {
+            progress(entries);
+        }
+    }
+
+    fn mute(&mut self) {
+        self.0 = None;
     }
 }
 
 /// Everything is told to a trace.
 pub(super) struct Traced<'a> {
-    trace: &'a mut dyn Trace,
+    trace: Option<&'a mut dyn Trace>,
     /// The causes of the step under way: they are told with the state after it.
     causes: Vec<(TraceKind, Option<SiteId>, Option<AnyMessage>)>,
 }
 
 impl<'a> Traced<'a> {
     pub(super) fn new(trace: &'a mut dyn Trace) -> Self {
-        Traced { trace, causes: Vec::new() }
+        Traced { trace: Some(trace), causes: Vec::new() }
     }
 }
 
 impl RunObserver<AnySite> for Traced<'_> {
+    const IS_TRACE: bool = true;
+
     fn on_cause(&mut self, kind: TraceKind, peer: Option<SiteId>, message: Option<&AnyMessage>) {
         self.causes.push((kind, peer, message.cloned()));
     }
 
     fn on_step(&mut self, time: Time, site: SiteId, state: &AnySite) {
         for (kind, peer, message) in self.causes.drain(..) {
-            self.trace.line(TracedEvent { time, kind, site, peer, message: message.as_ref(), state });
+            if let Some(trace) = &mut self.trace {
+                let (message, choice) = (message.as_ref(), None);
+                trace.line(TracedEvent { time, kind, site, peer, message, choice, state });
+            }
         }
     }
 
@@ -86,10 +116,25 @@ impl RunObserver<AnySite> for Traced<'_> {
         message: Option<&AnyMessage>,
         state: &AnySite,
     ) {
-        self.trace.line(TracedEvent { time, kind, site, peer, message, state });
+        if let Some(trace) = &mut self.trace {
+            trace.line(TracedEvent { time, kind, site, peer, message, choice: None, state });
+        }
+    }
+
+    fn on_choice(&mut self, time: Time, site: SiteId, choice: (u32, u32), state: &AnySite) {
+        if let Some(trace) = &mut self.trace {
+            let (kind, choice) = (TraceKind::Choose, Some(choice));
+            trace.line(TracedEvent { time, kind, site, peer: None, message: None, choice, state });
+        }
     }
 
     fn on_entry(&mut self, entries: u64) {
-        self.trace.entered(entries);
+        if let Some(trace) = &mut self.trace {
+            trace.entered(entries);
+        }
+    }
+
+    fn mute(&mut self) {
+        self.trace = None;
     }
 }

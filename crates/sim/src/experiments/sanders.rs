@@ -12,7 +12,7 @@ use meshlock_protocol::information::InformationStructure;
 use meshlock_protocol::{Cluster, SiteId, Spec};
 
 use self::attribution::{Attribution, Spread};
-use super::{ComparisonRow, Experiment, Findings, Work, rounded};
+use super::{ComparisonRow, Experiment, Findings, Interval, Work};
 use crate::draw::Distribution;
 use crate::engine::traced;
 use crate::network::Delay;
@@ -43,9 +43,6 @@ const SITES: usize = 4;
 
 /// The time inside, in T: so long that a site that waits has received all messages before the exit.
 const LONG: f64 = 20.0;
-
-/// The tolerance of the mean at light load above the lower bound, towards which it "will tend", relative.
-const LIGHT: f64 = 0.02;
 
 /// No other site requests: on average a million T lie between two requests of a site.
 fn alone() -> Settings {
@@ -160,26 +157,24 @@ fn message_rows(
     let all = runs.messages(sites);
     let of = |run: &Attribution| Spread::of(run.messages(sites));
     let exact = |quantity: &str, formula: usize, measured: f64| {
-        ComparisonRow::compared(label.clone(), quantity, formula as f64, (measured, None), 0.0)
+        ComparisonRow::exact(label.clone(), quantity, formula as f64, measured)
     };
     let alone = of(&runs.alone);
     let mut rows = vec![
         exact("NM, least of all runs: |I−i|+2|R−i|", least, all.least),
         exact("NM alone, mean", least, alone.mean),
         exact("NM alone, most", least, alone.most),
-        ComparisonRow::compared(
-            label.clone(),
-            "NM light, mean",
-            least as f64,
-            (of(&runs.light).mean, None),
-            LIGHT,
-        ),
+        ComparisonRow::beside(label.clone(), "NM light, mean", least as f64, (of(&runs.light).mean, None)),
         ComparisonRow::shown(label.clone(), "NM saturated, mean", (of(&runs.saturated).mean, None)),
         ComparisonRow::shown(label.clone(), "NM crossing, mean", (of(&runs.crossing).mean, None)),
     ];
-    let bound = format!("at most {most}");
-    let holds = all.most <= most as f64;
-    rows.push(ComparisonRow::stated(label.clone(), "NM, most of all runs", bound, (all.most, None), holds));
+    rows.push(ComparisonRow::claimed(
+        label.clone(),
+        "NM, most of all runs",
+        format!("at most {most}"),
+        Interval::point(all.most),
+        0.0..=most as f64,
+    ));
     if structure.cannot_deadlock() {
         rows.push(exact("NM, most of all runs, without deadlock recovery", least, all.most));
     }
@@ -197,35 +192,26 @@ fn delay_rows(name: &str, structure: &InformationStructure, patient: &Attributio
     for ((published, derived), these) in groups {
         let label = format!("{name}, {} pairs i, j", these.len());
         let spread = Spread::of(these.iter().flat_map(|&pair| patient.delays(pair)));
-        let row = |quantity: &str, formula: usize, measured| {
-            ComparisonRow::compared(label.clone(), quantity, formula as f64, (measured, None), 1e-6)
-        };
-        rows.push(row("D_ij, most", published, spread.most));
+        rows.push(ComparisonRow::exact(label.clone(), "D_ij, most", published as f64, spread.most));
         if derived != published {
-            rows.push(row("D_ij, most: by R_i ∩ I_j (derived)", derived, spread.most));
+            let most = (spread.most, None);
+            rows.push(ComparisonRow::derived(
+                label.clone(),
+                "D_ij, most: by R_i ∩ I_j",
+                derived as f64,
+                most,
+            ));
         }
         rows.push(ComparisonRow::shown(label.clone(), "D_ij, mean", (spread.mean, None)));
         rows.push(ComparisonRow::shown(label.clone(), "D_ij, least", (spread.least, None)));
     }
     // As the formula has it: the most of each pair, and every pair weighs the same, however often it occurred.
     let most: Vec<f64> = pairs().map(|pair| Spread::of(patient.delays(pair)).most).collect();
-    let mean = (average(&most), None);
-    rows.push(ComparisonRow::compared(
-        name,
-        "D, mean of the most of all pairs",
-        rounded(structure.mean_delay()),
-        mean,
-        1e-4,
-    ));
+    let mean = average(&most);
+    rows.push(ComparisonRow::exact(name, "D, mean of the most of all pairs", structure.mean_delay(), mean));
     let derived: Vec<f64> = pairs().map(|(i, j)| structure.hand_over(i, j) as f64).collect();
     if derived != pairs().map(|(i, j)| structure.delay(i, j) as f64).collect::<Vec<f64>>() {
-        rows.push(ComparisonRow::compared(
-            name,
-            "D, the same: by R_i ∩ I_j (derived)",
-            rounded(average(&derived)),
-            mean,
-            1e-4,
-        ));
+        rows.push(ComparisonRow::derived(name, "D, the same: by R_i ∩ I_j", average(&derived), (mean, None)));
     }
     rows
 }
@@ -238,7 +224,8 @@ const NOTES: [&str; 7] = [
      least and the most are over all of them.",
     "The upper bound is the paper's sum without the FAIL of a site to itself, since messages to oneself are not counted; only \
      so is DM = N−1 for Figure 1b, as the paper says. It is a bound, which need not be reached.",
-    "Light load: \"will tend toward the lower bound\", and NM_0 = NM_1 = 2 in Figure 2, are read as within 2 %.",
+    "Light load: \"will tend toward the lower bound\", and NM_0 = NM_1 = 2 in Figure 2, are limits. They are compared where no \
+     other site requests, exactly; the means at light load are shown beside them.",
     "Figures 1a and 1b cannot deadlock and run without FAIL, INQUIRE and YIELD, as section 5 suggests: the lower bound always.",
     "D: from an exit to the next entry, T = 1, if that site was waiting and nothing was on its way at the exit. The print has \
      D_ij = 2 wherever inform sets meet; it is 2 only if a third site is in both, else the paper's own D for Figure 1a does \

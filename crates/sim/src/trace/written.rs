@@ -39,6 +39,9 @@ pub struct Written {
     /// The message, as the algorithm prints it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The alternative that the site chose, from 0, and the number of alternatives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<(u32, u32)>,
     /// The message's number between the two sites, the same where it is sent and received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
@@ -106,6 +109,7 @@ impl Written {
             peer: None,
             lock: lock.into(),
             message: None,
+            choice: None,
             number: None,
             epoch: None,
             machine: None,

@@ -7,9 +7,8 @@
 //! of a voter goes, and who votes by the state in it, follow that message if they are not the first voters; and there are messages
 //! about changes of voters. In version 5 the leader says which voters are not there, a program knows [fence floors](meshlock_cluster::fence_floor), the access document of the state in it follows that, if there is one, and there are messages about
 //! the document. In version 6 the [key](meshlock_cluster::claim::ClaimKey) with which a site proves what its clients hold may follow the
-//! numbers of permits of the last piece of its census, and members forward calls of clients to each other ([`calls`](super::calls)). A reader of
-//! one version also reads those
-//! before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
+//! numbers of permits of the last piece of its census, and members forward calls of clients to each other ([`calls`](super::calls)); the number of permits that was settled for a lock follows a
+//! report about it, if there is one; and members tell the leader which disks of first voters they have recorded. A reader of one version also reads those before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
 //! than the rule's as if they were too many ([`Holdings::for_older`](meshlock_cluster::table::Holdings::for_older)).
 
 use meshlock_cluster::access::AgreedAccess;
@@ -47,6 +46,12 @@ pub const AGREES_ON_ACCESS: u16 = 5;
 
 /// The first version in which a census has the key of its sender's proofs.
 pub const CARRIES_CLAIM_KEYS: u16 = 6;
+
+/// The first version in which a report about a lock has the number of permits that was settled for it.
+const REPORTS_PERMITS: u16 = 6;
+
+/// The first version in which members tell the leader which disks of first voters they have recorded.
+pub const REPORTS_RECORDS: u16 = 6;
 
 /// The first version in which members forward calls of clients to each other.
 pub const FORWARDS_CALLS: u16 = 6;
@@ -115,6 +120,11 @@ pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
             None => bytes,
         };
     }
+    if let Some(settled) = packet.content.queue_report().and_then(|queue| queue.settled)
+        && version >= REPORTS_PERMITS
+    {
+        return postcard::to_extend(&settled, bytes).expect("a number is plain data");
+    }
     match packet.content.lock_message().and_then(|message| message.cause) {
         Some(cause) if version >= CARRIES_CAUSES => {
             postcard::to_extend(&cause.number(), bytes).expect("a number is plain data")
@@ -124,12 +134,17 @@ pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// Returns a packet as a receiver reads it with which this version is spoken. Only from version 2 on it carries a cause, only from
-/// version 3 on numbers of permits, and only from version 6 on the key of its sender's proofs.
+/// version 3 on numbers of permits, and only from version 6 on the key of its sender's proofs and settled numbers of permits.
 pub fn as_read(mut packet: Packet, version: u16) -> Packet {
     if version < CARRIES_CAUSES
         && let Some(message) = packet.content.lock_message_mut()
     {
         message.cause = None;
+    }
+    if version < REPORTS_PERMITS
+        && let Some(queue) = packet.content.queue_report_mut()
+    {
+        queue.settled = None;
     }
     if let Some(piece) = packet.content.census_piece_mut() {
         let numbered = version >= CARRIES_PERMITS;
@@ -172,6 +187,7 @@ pub(super) fn check_version(packet: &Packet, version: u16) -> Result<(), PacketE
         && (version >= CHANGES_VOTERS || !packet.content.is_about_voters())
         && (version >= COUNTS_VOTERS || !packet.content.is_absence())
         && (version >= AGREES_ON_ACCESS || !packet.content.is_about_access())
+        && (version >= REPORTS_RECORDS || !packet.content.is_records())
         && (version >= FORWARDS_CALLS || !packet.content.is_about_calls())
         && (version >= CARRIES_FOR_OTHERS || !needs_carriers);
     if is_known { Ok(()) } else { Err(PacketError::NotInVersion { version }) }
@@ -212,6 +228,13 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
             let (key, behind): (ClaimKey, _) = postcard::take_from_bytes(rest)?;
             (piece.key, rest) = (Some(key), behind);
         }
+    }
+    if version >= REPORTS_PERMITS
+        && !rest.is_empty()
+        && let Some(queue) = packet.content.queue_report_mut()
+    {
+        let (settled, behind): (u32, _) = postcard::take_from_bytes(rest)?;
+        (queue.settled, rest) = (Some(settled), behind);
     }
     if version >= CHANGES_VOTERS
         && !rest.is_empty()
@@ -367,8 +390,8 @@ fn link_packet(body: meshlock_cluster::node::LinkPayload) -> Packet {
 #[cfg(test)]
 mod tests {
     use meshlock_cluster::founding::Founding;
-    use meshlock_cluster::node::{Hearing, LinkPayload};
-    use meshlock_cluster::table::{CensusPiece, Holding, PermitMessage, PermitsOf};
+    use meshlock_cluster::node::{Hearing, LinkPayload, PeerReply, QuestionId, SiteQueue, Standing};
+    use meshlock_cluster::table::{CensusPiece, Holding, LockReport, Machinery, PermitMessage, PermitsOf};
     use meshlock_cluster::time::Time;
 
     use super::*;
@@ -484,6 +507,40 @@ mod tests {
         assert_eq!(as_read(with.clone(), 6).content.census_piece().unwrap().key, None);
         let read = decode_packet(&encode_packet(&with, 6), 6).unwrap();
         assert_eq!(read, as_read(with, 6));
+    }
+
+    #[test]
+    fn version_six_reports_settled_permits_and_version_five_does_not() {
+        let lock = LockReport {
+            machines: Machinery::Stopped,
+            holders: Vec::new(),
+            holders_in_all: 0,
+            waiters: Vec::new(),
+            waiters_in_all: 0,
+        };
+        let (site, epoch): (SiteName, _) = ("a".parse().unwrap(), Epoch::default());
+        let of = |settled| {
+            let (site, lock) = (site.clone(), lock.clone());
+            let queue = SiteQueue {
+                site,
+                epoch,
+                standing: Standing::Open,
+                leased: true,
+                leaving: false,
+                lock,
+                settled,
+            };
+            let question = QuestionId { incarnation: Incarnation::new(7), number: 2 };
+            let content = Content::Reply { question, reply: PeerReply::Queue(queue) };
+            Packet { content, ..lock_packet(None) }
+        };
+        let (plain, with) = (of(None), of(Some(300)));
+        let bytes = encode_packet(&with, 6);
+        assert_eq!(decode_packet(&bytes, 6), Ok(with.clone()));
+        assert_eq!(decode_packet(&bytes, 5), Err(PacketError::Trailing { bytes: 2 }));
+        assert_eq!(encode_packet(&with, 5), encode_packet(&plain, 5));
+        assert_eq!(as_read(with, 5), plain);
+        assert_eq!(encode_packet(&plain, 6), encode_packet(&plain, 5));
     }
 
     #[test]

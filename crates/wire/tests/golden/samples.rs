@@ -138,7 +138,15 @@ pub(crate) fn report(machines: Machinery) -> LockReport {
 
 pub(crate) fn site_queue(standing: Standing, machines: Machinery) -> SiteQueue {
     let lock = report(machines);
-    SiteQueue { site: site("a"), epoch: epoch(3), standing, leased: true, leaving: false, lock }
+    SiteQueue {
+        site: site("a"),
+        epoch: epoch(3),
+        standing,
+        leased: true,
+        leaving: false,
+        lock,
+        settled: None,
+    }
 }
 
 pub(crate) fn running() -> Machinery {

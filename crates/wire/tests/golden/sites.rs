@@ -12,7 +12,7 @@ use meshlock_cluster::membership::voters::VoterChange;
 use meshlock_cluster::names::Incarnation;
 use meshlock_cluster::node::{
     Absence, AccessRefusal, ChangeRefusal, Claim, Content, Hearing, LinkPayload, Packet, PeerQuestion,
-    PeerReply, QuestionId, Route, Standing, VoterRefusal, VoterRequest,
+    PeerReply, QuestionId, Route, SiteQueue, Standing, VoterRefusal, VoterRequest,
 };
 use meshlock_cluster::table::{
     CensusPiece, Holding, Holdings, LockMessage, Machinery, PermitMessage, PermitsOf,
@@ -237,7 +237,9 @@ fn questions() -> Vec<Named> {
         standings.map(|standing| (label("Standing", &standing), of_queue(standing, Machinery::Stopped)));
     let machines =
         machines.map(|machines| (label("Machinery", &machines), of_queue(Standing::Open, machines)));
-    asks.into_iter().chain(replies).chain(standings).chain(machines).collect()
+    let settled = PeerReply::Queue(SiteQueue { settled: Some(300), ..site_queue(Standing::Open, running()) });
+    let settled = [(label("Reply", &settled) + " with settled permits", reply(settled))];
+    asks.into_iter().chain(replies).chain(standings).chain(machines).chain(settled).collect()
 }
 
 fn permits() -> [PermitMessage; 8] {
@@ -327,6 +329,7 @@ fn contents() -> Vec<Named> {
         ("", Content::Reply { question, reply: PeerReply::Leaves(false) }),
         ("", Content::Beat { sent: Time::from_micros(300), hearing: Hearing::Directly }),
         ("", Content::Voters(voters())),
+        ("", Content::Recorded(vec![(site("b"), Incarnation::new(300))])),
         ("", Content::Claim(Claim { disk: Incarnation::new(300), acts_as: Some(4) })),
         ("", Content::ChangeVoters(VoterRequest::Promote(site("b")))),
         ("", Content::VotersChanged { request: VoterRequest::Promote(site("b")), refused: None }),
@@ -386,7 +389,7 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
             .filter(|(_, content)| version >= 3 || !content.is_about_permits() && !content.is_beat())
             .filter(|(_, content)| version >= 4 || !content.is_about_voters())
             .filter(|(_, content)| version >= 5 || !content.is_absence() && !content.is_about_access())
-            .filter(|(_, content)| version >= 6 || !content.is_about_calls());
+            .filter(|(_, content)| version >= 6 || !content.is_about_calls() && !content.is_records());
         samples.extend(known.map(|(name, content)| {
             let bytes = encode_packet(&packet(content.clone()), version);
             let decode = move |bytes: &[u8]| decode_packet(bytes, version);

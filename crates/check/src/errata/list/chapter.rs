@@ -1,11 +1,14 @@
 //! Kshemkalyani and Singhal, "Distributed Computing", chapter 9.
 
 use crate::Property;
-use crate::errata::{Erratum, Evidence, Run, calculation};
+use crate::errata::{Erratum, Evidence, Run, TO_THE_LETTER, TextFault, calculation};
 
 pub(super) const ERRATA: &[Erratum] = &[
     Erratum {
         id: "suzuki-kasami-step-b",
+        kind: TextFault::Error,
+        quote: "If S_j has the idle token, then it sends the token to S_i if RN_j[i] = LN[j] + 1.",
+        reading: TO_THE_LETTER,
         source: "Kshemkalyani & Singhal ch. 9, section 9.11, Algorithm 9.7, step (b)",
         title: "an idle holder compares with its own number and keeps the token",
         printed: "A site S_j with the idle token sends it to the requester S_i if RN_j[i] = LN[j] + 1.",
@@ -23,6 +26,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "suzuki-kasami-outdated",
+        kind: TextFault::Question,
+        quote: "the request is outdated if RN_i[j] > n",
+        reading: TO_THE_LETTER,
         source: "Kshemkalyani & Singhal ch. 9, section 9.11, outdated requests",
         title: "is a REQUEST with the last number not outdated, too?",
         printed: "A REQUEST(j, n) is outdated if RN_i[j] > n.",
@@ -40,8 +46,11 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "raymond-recovery-delay",
+        kind: TextFault::Ambiguous,
+        quote: "selects a delay period for the recovery phase in order to get back all the lost information. […] The ADVISE message that a recovering node A receives from each immediate neighbor B will contain information on the HOLDER, ASKED, and REQUEST_Q variables of B",
+        reading: "The delay ends the recovery, whoever has not answered by then. If the second sentence means that the node waits for each neighbour, however long that takes, nothing is wrong, and what ships does that.",
         source: "Kshemkalyani & Singhal ch. 9, section 9.12.7",
-        title: "a recovering site that waits for a while makes a second privilege",
+        title: "if the recovery ends after a delay, a second privilege appears",
         printed: "A node that restarts selects a delay for its recovery phase and waits for ADVISE messages. If HOLDER_B = A for \
                   all neighbours B of A, then A holds the privilege.",
         wrong: "A neighbour whose ADVISE takes longer than the delay may be the one on whose side the privilege is. With three sites \
@@ -58,6 +67,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "maekawa-chapter-deadlock",
+        kind: TextFault::Error,
+        quote: "site S_k sends a YIELD(k) message to S_j provided S_k has received a FAILED message from a site in its request set",
+        reading: "An INQUIRE is answered when it comes or not at all. The text names no later moment at which it would be.",
         source: "Kshemkalyani & Singhal ch. 9, section 9.8.1",
         title: "an INQUIRE that comes before a FAILED is forgotten",
         printed: "A site answers an INQUIRE by YIELD if it has received a FAILED; nothing is said of an INQUIRE that comes \
@@ -76,6 +88,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "maekawa-1985-rules",
+        kind: TextFault::Error,
+        quote: "neglects to send a FAIL message to the process involved in an INQUIRE/YIELD exchange when a REQUEST with a smaller time stamp arrives and could deadlock in this situation",
+        reading: "The sentence is Sanders' about Maekawa's rules. We do not have the paper of 1985: explored are the rules as they are usually given, without that FAILED.",
         source: "Maekawa 1985, as it is usually given (and as Sanders 1987, section 5, criticises it)",
         title: "who waits is not told FAILED when an earlier request comes",
         printed: "FAILED goes to a newcomer that the granted or a queued request precedes; otherwise the arbiter inquires. A \
@@ -91,6 +106,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "tree-quorum-rules-6-8",
+        kind: TextFault::Error,
+        quote: "When a site gets the “Yield” message, it puts the pending request (on behalf of which the “Inquire” message was sent) at the head of the queue and sends a “Reply” message to the requestor.",
+        reading: "A site that has sent an INQUIRE waits for the answer before it sends another.",
         source: "Kshemkalyani & Singhal ch. 9, section 9.9.5, rules 6 to 8",
         title: "what is yielded goes to the pending request, though an earlier one has come",
         printed: "A request earlier than the head makes the site inquire and wait for YIELD or RELINQUISH. On YIELD the pending \
@@ -107,6 +125,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "tree-quorum-line-15",
+        kind: TextFault::Error,
+        quote: "(* Unsuccessful in establishing a quorum *) EXIT(-1); […] as long as the number of site failures is less than log n, the tree quorum algorithm guarantees the formation of a quorum",
+        reading: "The OR of lines 7 to 9 is one choice, made before the outcome is known. The prose says that the algorithm terminates with an error condition.",
         source: "Kshemkalyani & Singhal ch. 9, section 9.9.1, Algorithm 9.6, line 15",
         title: "GetQuorum gives up where a sibling's path would do",
         printed: "A failed site without two quorums below it ends the whole algorithm: EXIT(−1).",
@@ -117,6 +138,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "chapter-figure-9-15",
+        kind: TextFault::Error,
+        quote: "Since the requests of P_2 and P_3 are not concurrent, P_2 sends a FLUSH message to P_3.",
+        reading: TO_THE_LETTER,
         source: "Kshemkalyani & Singhal ch. 9, section 9.6.2, Figure 9.15",
         title: "a FLUSH to a request that is not concurrent",
         printed: "Since the requests of P2 and P3 are not concurrent, P2 sends a FLUSH to P3.",
@@ -127,6 +151,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "lamport-fifo-not-needed",
+        kind: TextFault::Question,
+        quote: "This algorithm requires communication channels to deliver messages in FIFO order.",
+        reading: "The text is right: this records that the assumption was tried and is needed.",
         source: "Kshemkalyani & Singhal ch. 9, section 9.3",
         title: "is the assumption of FIFO channels superfluous?",
         printed: "The algorithm requires channels that deliver in FIFO order.",
@@ -136,6 +163,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "ricart-agrawala-fifo-not-needed",
+        kind: TextFault::Assumption,
+        quote: "assumes that the communication channels are FIFO",
+        reading: "An assumption that is not needed is no error.",
         source: "Kshemkalyani & Singhal ch. 9, section 9.4",
         title: "the assumption of FIFO channels is superfluous",
         printed: "The algorithm assumes that channels are FIFO.",
@@ -150,6 +180,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "singhal-dynamic-fifo-not-needed",
+        kind: TextFault::Assumption,
+        quote: "between any pair of sites, messages are delivered in the order they are sent",
+        reading: "An assumption that is not needed is no error.",
         source: "Kshemkalyani & Singhal ch. 9, section 9.5",
         title: "the assumption of ordered channels is superfluous",
         printed: "Messages between two sites are delivered in the order sent.",
@@ -159,6 +192,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "maekawa-fifo-not-needed",
+        kind: TextFault::Assumption,
+        quote: "This algorithm requires delivery of messages to be in the order they are sent between every pair of sites.",
+        reading: "For the shipped form, whose messages name their request. The printed messages do not, and need the order.",
         source: "Kshemkalyani & Singhal ch. 9, section 9.8",
         title: "the requirement of ordered channels is superfluous if messages name their request",
         printed: "The algorithm requires messages to be delivered in the order sent between every pair of sites.",

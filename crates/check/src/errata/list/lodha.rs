@@ -1,7 +1,7 @@
 //! Lodha and Kshemkalyani, "A Fair Distributed Mutual Exclusion Algorithm", 2000; chapter 9, section 9.6, repeats it.
 
 use crate::Property;
-use crate::errata::{Erratum, Evidence, Run};
+use crate::errata::{Erratum, Evidence, Run, TO_THE_LETTER, TextFault};
 
 const FIGURE_2: &str =
     "Lodha & Kshemkalyani 2000, section 3.3, Figure 2; Kshemkalyani & Singhal ch. 9, Algorithm 9.4";
@@ -9,15 +9,29 @@ const FIGURE_2: &str =
 const REPAIRED: &[Run] = &[Run::new("lodha-kshemkalyani", 3, 2)];
 
 /// The four parts of the repair, each shown to be needed by leaving it out.
-const fn part(id: &'static str, spec: &'static str, property: Property, texts: [&'static str; 4]) -> Erratum {
-    let [title, printed, wrong, repair] = texts;
-    let evidence = Evidence::Exploration { printed: Run::new(spec, 3, 2), property, repaired: REPAIRED };
-    Erratum { id, source: FIGURE_2, title, printed, wrong, repair, evidence }
+const fn part(id: &'static str, run: Run, property: Property, texts: [&'static str; 6]) -> Erratum {
+    let [title, quote, reading, printed, wrong, repair] = texts;
+    let evidence = Evidence::Exploration { printed: run, property, repaired: REPAIRED };
+    Erratum {
+        id,
+        kind: TextFault::Error,
+        quote,
+        reading,
+        source: FIGURE_2,
+        title,
+        printed,
+        wrong,
+        repair,
+        evidence,
+    }
 }
 
 pub(super) const ERRATA: &[Erratum] = &[
     Erratum {
         id: "lodha-figure-1-highest-seen",
+        kind: TextFault::Error,
+        quote: "P_i's REQUEST has a lower priority than P_j's REQUEST. In this case, P_i sends a REPLY to P_j.",
+        reading: "Only Figure 1. Section 2.1 of the same paper raises the number whenever a REQUEST is received, and is right.",
         source: "Lodha & Kshemkalyani 2000, section 2.2, Figure 1 (Ricart and Agrawala's algorithm)",
         title: "the highest sequence number seen is raised in one of three branches only",
         printed: "RcvReq raises Highest_Sequence_Number_Seen only where the REQUEST is deferred, not where it is answered.",
@@ -32,6 +46,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "lodha-not-live",
+        kind: TextFault::Error,
+        quote: "if RV_i[j] = 0, then insert this request in the LRQ_i (in sorted order) and mark RV_i[j] = 1",
+        reading: TO_THE_LETTER,
         source: FIGURE_2,
         title: "a REQUEST that comes late blocks its receiver for ever",
         printed: "A REQUEST that counts as its sender's answer is queued; it is taken out by the FLUSH or REPLY that names a \
@@ -46,6 +63,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "lodha-not-safe",
+        kind: TextFault::Error,
+        quote: "RV_i[j] = 1 indicates that process P_j has replied (by a REPLY or by a REQUEST or by a FLUSH)",
+        reading: TO_THE_LETTER,
         source: FIGURE_2,
         title: "a FLUSH that comes late lets two in",
         printed: "A FLUSH counts as its sender's answer.",
@@ -60,21 +80,26 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     part(
         "lodha-own-number",
-        "lodha-kshemkalyani:text=without-1",
-        Property::Order,
+        Run::new("lodha-kshemkalyani:text=without-1", 2, 2),
+        Property::Exclusion,
         [
             "part 1 of the repair is needed: one's own request counts as seen",
+            "My_Sequence_Number_i = Highest_Sequence_Number_Seen_i + 1",
+            "The three other parts of the repair are in place. By section 2.1 the highest number is that seen so far and is raised by a REQUEST that is received: one's own is not received. With all rules as printed, two sites that ask three times show nothing.",
             "InvMutEx takes Highest_Sequence_Number_Seen + 1 and does not raise it.",
-            "The site may use the same number again, and its next request passes one that has waited longer.",
+            "The site may use the same number again. Its next request then looks like the one that was served, and two are inside, with two \
+             sites.",
             "A site's own request raises the highest sequence number seen.",
         ],
     ),
     part(
         "lodha-late-request",
-        "lodha-kshemkalyani:text=without-2",
+        Run::new("lodha-kshemkalyani:text=without-2", 3, 2),
         Property::Deadlock,
         [
             "part 2 of the repair is needed: what is finished is remembered",
+            "if RV_i[j] = 0, then insert this request in the LRQ_i (in sorted order) and mark RV_i[j] = 1",
+            "The three other parts of the repair are in place.",
             "A REQUEST is queued whatever is known to be finished.",
             "One that comes after the news that it was served is never taken out of the queue.",
             "Remember the last request known to be finished; a REQUEST up to it counts as an answer and is not queued.",
@@ -82,10 +107,12 @@ pub(super) const ERRATA: &[Erratum] = &[
     ),
     part(
         "lodha-late-flush",
-        "lodha-kshemkalyani:text=without-3",
+        Run::new("lodha-kshemkalyani:text=without-3", 3, 2),
         Property::Order,
         [
             "part 3 of the repair is needed: a FLUSH is no answer",
+            "RV_i[j] = 1 indicates that process P_j has replied (by a REPLY or by a REQUEST or by a FLUSH)",
+            "The three other parts of the repair are in place.",
             "A FLUSH sets RV for its sender.",
             "One that comes late is credited to the receiver's next request, which then passes its sender's.",
             "A FLUSH only purges the queue; where it is legitimate the answer was there before.",
@@ -93,10 +120,12 @@ pub(super) const ERRATA: &[Erratum] = &[
     ),
     part(
         "lodha-request-tells-nothing",
-        "lodha-kshemkalyani:text=without-4",
+        Run::new("lodha-kshemkalyani:text=without-4", 3, 2),
         Property::Deadlock,
         [
             "part 4 of the repair is needed: a REQUEST tells what its sender has executed",
+            "A REPLY message from P_j also carries the ReqID of the last REQUEST made by P_j that was satisfied.",
+            "The three other parts of the repair are in place.",
             "Only FLUSH and REPLY tell that requests are finished.",
             "A site that is answered by REQUESTs alone never learns that what heads its queue is finished.",
             "A REQUEST says which request its sender executed last, and is read as a REPLY's id is.",
@@ -104,6 +133,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     ),
     Erratum {
         id: "lodha-combined-exit",
+        kind: TextFault::Underspecified,
+        quote: "P_i can send REPLY just to P_k, apprising P_k of all the information P_i has gathered. […] Now it is upto P_k to take care of the rest.",
+        reading: "How P_k takes care of the rest is not said. Explored is the plain way: it passes each answer on when it leaves.",
         source: "Lodha & Kshemkalyani 2000, section 5, first improvement",
         title: "one message at the exit: the next REQUEST overtakes the answer that was handed over",
         printed: "Who leaves sends one message to the first that waits, which passes on what is for the others.",
@@ -118,6 +150,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "lodha-fifo-not-needed",
+        kind: TextFault::Question,
+        quote: "Unlike the RA algorithm but similar to Lamport's algorithm, we assume FIFO channels in the communication network.",
+        reading: "The text assumes it and does not say why. Tried is the repaired algorithm, not the printed one: it needs it. No fault of the text.",
         source: "Lodha & Kshemkalyani 2000, section 3",
         title: "is the assumption of FIFO channels superfluous?",
         printed: "Channels are FIFO.",

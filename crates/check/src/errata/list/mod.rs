@@ -12,6 +12,18 @@ use super::Erratum;
 pub(super) const ALL: &[&[Erratum]] =
     &[chapter::ERRATA, lodha::ERRATA, sanders::ERRATA, singhal::ERRATA, bulgannawar_vaidya::ERRATA];
 
+/// Findings of others about algorithms that are here, with what is known here of them. Each citation was looked up.
+pub(super) const FOUND_BY_OTHERS: &[&str] = &[
+    "Suzuki and Kasami's algorithm, freedom from lockout: K. Ogata and K. Futatsugi, \"Formal analysis of Suzuki & Kasami distributed \
+     mutual exclusion algorithm\", FMOODS 2002, pages 181–195, doi 10.1007/978-0-387-35496-5_13. They verified exclusion and \
+     freedom from lockout, the latter with an assumption that the original paper does not state. We know the abstract only, \
+     and have not repeated it.",
+    "The same: K. Ogata and K. Futatsugi, \"Analysis of the Suzuki–Kasami algorithm with the Maude model checker\", APSEC 2005, doi \
+     10.1109/APSEC.2005.40. Their model checker found a run of the original algorithm in which a process is locked out, and they give \
+     a modification. We know the abstract only. Algorithm 9.7 of the chapter, from which ours is made, is not the original's text; \
+     what was looked for in ours is in CHECKED.md.",
+];
+
 /// Claims that are known or suspected to be wrong and are not verified, with the reason.
 pub(super) const NOT_SHOWN: &[(&str, &str)] = &[
     (

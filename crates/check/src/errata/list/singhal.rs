@@ -1,11 +1,14 @@
 //! Singhal, "A Heuristically-Aided Algorithm for Mutual Exclusion in Distributed Systems", 1989.
 
 use crate::Property;
-use crate::errata::{Erratum, Evidence, Run};
+use crate::errata::{Erratum, Evidence, Run, TO_THE_LETTER, TextFault};
 
 pub(super) const ERRATA: &[Erratum] = &[
     Erratum {
         id: "singhal-heuristic-not-live",
+        kind: TextFault::Error,
+        quote: "if SN[j] ≥ SeqNo, then {discard the message} /* the message is out-dated */ […] then all sites of the system form a totally ordered sequence at that instant",
+        reading: "To the letter, with the condensed update rule, which the paper says is the same as the detailed ones.",
         source: "Singhal 1989, sections III-F and III-G; Lemma 3 and Theorem 2",
         title: "a request is left at a site that never forwards it",
         printed: "A site raises SN from the token, and discards a request whose number it knows; who has been served is marked N.",
@@ -24,6 +27,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "singhal-heuristic-fifo-not-needed",
+        kind: TextFault::Assumption,
+        quote: "between any pair of sites, messages are delivered in the order they are sent",
+        reading: "For the repaired form. An assumption that is not needed is no error.",
         source: "Singhal 1989, section II",
         title: "the assumption of ordered channels is superfluous",
         printed: "Between any pair of sites messages are delivered in the order they are sent.",
@@ -37,7 +43,28 @@ pub(super) const ERRATA: &[Erratum] = &[
         },
     },
     Erratum {
+        id: "singhal-second-step-1",
+        kind: TextFault::Error,
+        quote: "we need to simply change step 1 of the algorithm in the following way: Step 1: SN[i] := SN[i] + 1; […] SN[i] > TSN[i]: cannot occur",
+        reading: "The second form of step 1 together with the detailed update rules. The condensed rule, which the paper says is the same, \
+                  has no such case and does the right thing; with the first form none arises in what was explored.",
+        source: "Singhal 1989, section III-G, the second form of step 1, and Rule 6",
+        title: "the second form of step 1 leads to a case of the update rules that cannot occur",
+        printed: "A site that has the idle token raises its own number too, and enters. At its exit SV and TSV of itself are N, and Rule 6 says \
+                  that SN cannot be above TSN then.",
+        wrong: "It is above it: the token has not heard of the new number. The detailed rules do not say what to do. One site alone shows it.",
+        repair: "Use the condensed rule, which takes the larger number, as what ships does.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("singhal-1989-recovery:text=second-step-1", 2, 1),
+            property: Property::Invariants,
+            repaired: &[Run::new("singhal-1989-recovery", 4, 1)],
+        },
+    },
+    Erratum {
         id: "singhal-recovery-numbers",
+        kind: TextFault::Error,
+        quote: "Setting all entries of SN to 0 by S_i does not create any problem because when S_i gets the token next, update rules will appropriately set the SN from TSN.",
+        reading: TO_THE_LETTER,
         source: "Singhal 1989, section VI-B, crash recovery procedure, step 2",
         title: "a site that comes back numbers its requests from 1 again, and they look outdated",
         printed: "A recovering site sets all entries of its SN to 0, which is said to do no harm: the update rules set them right \
@@ -57,6 +84,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "singhal-recovery-own-entry",
+        kind: TextFault::Error,
+        quote: "Set all entries of its state vector SV to \"R\" […] However, if the failed site had recovered before the token arrives, then the system continues to function normally.",
+        reading: TO_THE_LETTER,
         source: "Singhal 1989, section VI-B, crash recovery procedure, step 2, and case III",
         title: "a site that comes back believes that it waits, and enters unasked",
         printed: "A recovering site sets all entries of its SV to R. If it had waited, and recovers before the token arrives that was \
@@ -72,6 +102,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "singhal-failed-in-token",
+        kind: TextFault::Error,
+        quote: "In the first situation, all the up sites may learn that a particular site is down before any one of them has sent the token to it. […] no site sends the token to it",
+        reading: "The shortest run lets only the sender learn of it, which is less than the sentence supposes. That all have learnt of it changes nothing: a test of the twin (`the_token_goes_to_a_failed_site_although_all_have_been_told`) tells all of them first.",
         source: "Singhal 1989, section VI-B, case III, first situation",
         title: "the token is sent to a site that all know to have failed",
         printed: "If all sites learn of a failure before the token is sent to the failed site, they set its SV entry to N, and so \
@@ -90,6 +123,9 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "singhal-case-iii-indices",
+        kind: TextFault::Error,
+        quote: "When a site S_j learns that site S_i is down, S_j sets its SV[j] to N. Therefore, site S_j is pushed to the highest end of the staircase pattern",
+        reading: "To the letter; the same index stands in three places. What is meant is plain from cases I and II.",
         source: "Singhal 1989, section VI-B, case III, first situation",
         title: "who learns of a failure marks itself, not the failed site",
         printed: "When a site S_j learns that site S_i is down, S_j sets its SV[j] to N; therefore S_j is pushed to the highest end of \

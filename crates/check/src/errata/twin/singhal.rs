@@ -3,13 +3,17 @@
 //! The algorithm that ships finds a lost token by asking and numbers its requests by incarnations; it shares nothing with the printed
 //! recovery that could be switched. So here are the printed rules: the vectors SV and SN, the token's TSV and TSN, Rules 1 to
 //! 11, the crash recovery procedure of case I, and what cases III and IV add. `text=repaired` repairs the slips that the other
-//! values make, one each.
+//! values make, one each; `text=second-step-1` has the second form of step 1. The update rules are carried out in their condensed
+//! form, and the cases of Rules 5 to 7 that "cannot occur" are an invariant while nothing has failed.
 //!
 //! The paper leaves the loss of a token to timeouts (case II, and the second situation of case III), which say nothing that
 //! could be checked. A run in which the token is lost with a failed site, or may be, is not followed any further.
 //!
 //! **Invariants**
 //! - I1 (case III): the token is not sent to a site that is known to have failed.
+//! - I2 (Rules 5 to 7): no case arises that the rules say cannot occur, as long as nothing has failed.
+
+use std::fmt;
 
 use meshlock_protocol::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
@@ -17,7 +21,7 @@ use meshlock_protocol::registry::info::{
 };
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
-    Algorithm, Cluster, Described, Holders, Outbox, Phase, PlanError, Site, SiteId, SiteSet, invariant,
+    Algorithm, Cluster, Described, Holders, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
 };
 
 /// One slip of section VI-B.
@@ -31,6 +35,8 @@ pub(crate) enum Slip {
     InToken,
     /// Case III: a site that learns of a failure sets its own entry to N, not that of the failed site.
     Indices,
+    /// No slip: the second form of step 1, which counts every entry.
+    SecondStep1,
 }
 
 /// Table I.
@@ -64,8 +70,10 @@ pub(crate) struct SinghalRecovery {
     passed_to: Option<SiteId>,
     /// The sites that have failed. The paper keeps this in SV only.
     down: SiteSet,
-    /// The token went to a site that was known to have failed.
-    wasted: bool,
+    /// The invariant that was broken.
+    broken: Option<&'static str>,
+    /// Something has failed, as far as this site knows: the rules of section III assume that nothing does.
+    failures: bool,
     /// The token may be lost: what follows is not the paper's concern here.
     lost: bool,
 }
@@ -88,6 +96,18 @@ pub(crate) enum Message {
     Token(Box<TwinToken>),
     /// I had failed and run again.
     Recovering,
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Request { number } => write!(f, "REQUEST(SN {number})"),
+            Message::Token(token) => {
+                write!(f, "TOKEN(TSV = R at {}, TSN = {:?})", token.waiting, token.numbers)
+            }
+            Message::Recovering => f.write_str("RECOVERING"),
+        }
+    }
 }
 
 impl meshlock_protocol::Message for Message {
@@ -118,6 +138,9 @@ impl Site for SinghalRecovery {
     /// Step 1 (Rules 1 and 2).
     fn request(&mut self, out: &mut Outbox<Message>) {
         self.process = Phase::Waiting;
+        if self.slip == Some(Slip::SecondStep1) && self.own() == SiteState::H {
+            self.numbers[self.me.index()] += 1;
+        }
         if self.own() == SiteState::H {
             return self.execute(out);
         }
@@ -132,6 +155,7 @@ impl Site for SinghalRecovery {
             Message::Request { number } => self.on_request(from, number, out),
             Message::Token(token) => self.on_token(token, out),
             Message::Recovering => {
+                self.failures = true;
                 self.states[from.index()] = SiteState::N;
                 self.down.remove(from);
             }
@@ -148,6 +172,7 @@ impl Site for SinghalRecovery {
     fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<Message>) {
         self.lost |= self.passed_to == Some(peer) && self.slip != Some(Slip::OwnEntry);
         self.down.insert(peer);
+        self.failures = true;
         if self.slip == Some(Slip::Indices) {
             return self.set_own(SiteState::N);
         }
@@ -171,6 +196,7 @@ impl Site for SinghalRecovery {
         if self.slip != Some(Slip::Numbers) {
             self.numbers[self.me.index()] = last;
         }
+        self.failures = true;
         (self.asked, self.down, self.passed_to) = (SiteSet::new(), SiteSet::new(), None);
         out.broadcast(self.me, self.states.len(), &Message::Recovering);
     }
@@ -240,6 +266,10 @@ impl SinghalRecovery {
         for site in SiteId::all(self.states.len()) {
             let (state, number) = (&mut self.states[site.index()], &mut self.numbers[site.index()]);
             let known = &mut token.numbers[site.index()];
+            let waits = (*state == SiteState::R, token.waiting.contains(site));
+            if !self.failures && cannot_occur(waits, *number, *known) {
+                self.broken = Some(IMPOSSIBLE);
+            }
             if *number > *known {
                 *known = *number;
                 if *state == SiteState::R {
@@ -266,11 +296,26 @@ impl SinghalRecovery {
     }
 
     fn pass(&mut self, token: Box<TwinToken>, to: SiteId, out: &mut Outbox<Message>) {
-        self.wasted |= self.down.contains(to);
+        if self.down.contains(to) {
+            self.broken = Some(WASTED);
+        }
         self.passed_to = Some(to);
         out.send(to, Message::Token(token));
     }
 }
+
+/// Whether Rules 4 to 7 say of a case that it cannot occur, given whether SV and TSV are R, SN and TSN.
+fn cannot_occur(waits: (bool, bool), number: u32, known: u32) -> bool {
+    match waits {
+        (true, false) => false,                          // Rule 4.
+        (false, true) => number >= known,                // Rule 5.
+        (false, false) | (true, true) => number > known, // Rules 6 and 7.
+    }
+}
+
+/// The invariants, as they are reported.
+const WASTED: &str = "I1: the token is not sent to a site that is known to have failed";
+const IMPOSSIBLE: &str = "I2: no case arises that Rules 5 to 7 say cannot occur";
 
 /// What all sites share.
 #[derive(Clone, Copy, Debug)]
@@ -292,11 +337,19 @@ impl Described for SinghalRecovery {
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels; one failure, known to all, without the token",
         order: Order::Fair,
+        bypass: None,
         failures: Failures { crash: false, recovery: true, partition: false },
         options: &[OptionInfo {
             name: "text",
             about: "which slip of the printed text is made",
-            range: Range::Choice(&["repaired", "numbers", "own-entry", "in-token", "indices"]),
+            range: Range::Choice(&[
+                "repaired",
+                "numbers",
+                "own-entry",
+                "in-token",
+                "indices",
+                "second-step-1",
+            ]),
             default: "repaired",
         }],
         variants: &[],
@@ -330,6 +383,7 @@ impl Algorithm for SinghalRecovery {
             "own-entry" => Some(Slip::OwnEntry),
             "in-token" => Some(Slip::InToken),
             "indices" => Some(Slip::Indices),
+            "second-step-1" => Some(Slip::SecondStep1),
             _ => None,
         };
         Ok(Plan { cluster, slip })
@@ -355,7 +409,8 @@ impl Algorithm for SinghalRecovery {
             token: first.then(token),
             passed_to: None,
             down: SiteSet::new(),
-            wasted: false,
+            broken: None,
+            failures: false,
             lost: false,
         }
     }
@@ -377,7 +432,37 @@ impl Algorithm for SinghalRecovery {
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {
-        invariant!(!self.wasted, "I1: the token is not sent to a site that is known to have failed");
-        Ok(())
+        self.broken.map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use meshlock_protocol::Effect;
+    use meshlock_protocol::world::World;
+
+    use super::*;
+
+    /// Case III, first situation, with its premise: every running site knows of the failure before the token is sent.
+    #[test]
+    fn the_token_goes_to_a_failed_site_although_all_have_been_told() {
+        let [s0, s1, s2] = SiteId::first();
+        let sent_to_s2 = |text: &str| {
+            let mut world = World::<SinghalRecovery>::with(3, &[("text", text)]).tolerant();
+            for site in [s0, s1, s2] {
+                let _ = world.request(site);
+            }
+            let _ = (world.deliver(s1, s0), world.deliver(s2, s0), world.deliver(s2, s1));
+            // The token knows that S1 and S2 wait, and goes to S1.
+            let _ = (world.release(s0), world.deliver(s0, s1));
+            assert!(world.inside().contains(s1));
+            world.fail(s2);
+            let _ = (world.tell(s0, s2), world.tell(s1, s2));
+            let effects = world.release(s1);
+            effects
+                .iter()
+                .any(|effect| matches!(effect, Effect::Send { to, message: Message::Token(_) } if *to == s2))
+        };
+        assert!(sent_to_s2("in-token") && !sent_to_s2("repaired"));
     }
 }

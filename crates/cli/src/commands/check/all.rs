@@ -155,7 +155,8 @@ fn document(spec: &Spec, record: &CaseRecord, bounds: &Bounds, timed: &Timed) ->
     json!({
         "algorithm": spec.to_string(),
         "sites": case.sites,
-        "entries": case.entries,
+        "entries": super::one::entries(bounds),
+        "window": case.window,
         "permits": case.permits,
         "holder": case.holder,
         "network": case.network.name(),
@@ -169,6 +170,7 @@ fn document(spec: &Spec, record: &CaseRecord, bounds: &Bounds, timed: &Timed) ->
         "swept": timed.report.swept,
         "result": result,
         "property": property,
+        "bypass": outcome.bypass.as_ref().map(super::one::bypass),
         "messages_per_entry": messages.map(|(least, most)| json!({"least": least, "most": most})),
         "replay": meshlock_check::command(spec, bounds),
     })

@@ -2,8 +2,10 @@
 
 use clap::Args;
 use meshlock_check::{Bounds, Entries, NetworkModel, Properties, Property};
-use meshlock_protocol::Spec;
+use meshlock_protocol::registry::AnyPlan;
 use meshlock_protocol::registry::info::{Order, Tokens};
+use meshlock_protocol::world::News;
+use meshlock_protocol::{Algorithm, SiteId, Spec};
 
 use crate::output::UsageError;
 
@@ -59,13 +61,18 @@ fn bytes(text: &str) -> Option<usize> {
 
 /// The flags that define what is explored.
 #[derive(Clone, Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct Scope {
     /// How many sites, from 1 to 16
     #[arg(long, default_value_t = 3, value_name = "N")]
     sites: usize,
-    /// How often each site enters, from 1 to 100, or `endless`, which finishes only for algorithms without clocks and counters
+    /// How often each site enters, from 1 to 100, or `endless`: clocks and counters are made relative, and it finishes unless
+    /// something else grows
     #[arg(long, default_value = "2", value_name = "R")]
     entries: String,
+    /// With --entries endless: a site does not request while one of its numbers, or of its messages to one site in flight, is above W
+    #[arg(long, value_name = "W")]
+    window: Option<u8>,
     /// The network: fifo, unordered, or duplicating (unordered, and one message arrives twice) [default: what the algorithm
     /// requires]
     #[arg(long)]
@@ -82,6 +89,13 @@ pub(super) struct Scope {
     /// Crashed sites recover once all others know of the crash
     #[arg(long)]
     recover: bool,
+    /// News of a failure may overtake messages that the failed site had sent
+    #[arg(long)]
+    news_overtake: bool,
+    /// A failed site may recover before all others know of the failure; without --news-overtake, only once no message of it is on its
+    /// way to those who do not
+    #[arg(long)]
+    news_late: bool,
     /// Require that the surviving sites are served even if the algorithm itself handles no failures
     #[arg(long)]
     survivors: bool,
@@ -94,7 +108,7 @@ pub(super) struct Scope {
     /// Let sites leave and request again in one step
     #[arg(long = "return")]
     returns: bool,
-    /// Check only this property; can be repeated (exclusion, deadlock, starvation, order, fences, tokens, invariants, refusals,
+    /// Check only this property; can be repeated (exclusion, deadlock, starvation, bypass, order, fences, tokens, invariants, refusals,
     /// quiet, messages) [default: all]
     #[arg(long, value_name = "NAME")]
     property: Vec<String>,
@@ -122,6 +136,8 @@ impl Scope {
             bounds.held_by(&self.holder).map_err(|error| UsageError::new(format!("--holder: {error}")))?;
         Ok(Bounds {
             entries: self.entries()?,
+            window: self.window,
+            news: News { overtake: self.news_overtake, late: self.news_late },
             losses: self.losses,
             crashes: self.crashes,
             recoveries: self.recover,
@@ -148,7 +164,15 @@ impl Scope {
                 return fail(format!("--{flag} {count}: from 0 to {MAX_COUNT}"));
             }
         }
-        for (flag, given) in [("recover", self.recover), ("survivors", self.survivors)] {
+        if self.window.is_some() && self.entries != "endless" {
+            return fail("--window: only a run with --entries endless has one".to_owned());
+        }
+        if self.news_late && !self.recover {
+            return fail("--news-late: no failed site recovers; give --recover too".to_owned());
+        }
+        let failing =
+            [("recover", self.recover), ("survivors", self.survivors), ("news-overtake", self.news_overtake)];
+        for (flag, given) in failing {
             if given && self.crashes == 0 {
                 return fail(format!("--{flag}: nothing fails; give --crashes 1 too"));
             }
@@ -189,9 +213,12 @@ impl Scope {
 /// Returns the names of the checked properties that apply to this algorithm.
 pub(super) fn checked(spec: &Spec, bounds: &Bounds) -> Vec<&'static str> {
     let info = spec.info;
+    let bypass = AnyPlan::new(spec, bounds.cluster)
+        .is_ok_and(|plan| plan.start(SiteId::first::<1>()[0], &bounds.holders).bypass_claim().is_some());
     let applies = |property: &Property| match property {
         Property::Tokens => info.tokens != Tokens::None,
         Property::Order => info.order == Order::Timestamp,
+        Property::Bypass => bypass,
         Property::Fences => bounds.cluster.permits == 1 || info.tokens == Tokens::PerPermit,
         Property::Exclusion
         | Property::Deadlock

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use meshlock_check::{Bounds, Entries, Report, Verdict, command, story_spec};
+use meshlock_check::{Bounds, Bypass, BypassBound, Entries, Report, Step, Verdict, command, story_spec};
 use meshlock_protocol::Spec;
 use serde_json::{Value, json};
 
@@ -23,6 +23,12 @@ pub(super) struct Arguments {
     /// Drop the assumptions of papers one by one, and show which of them this algorithm really needs
     #[arg(long, value_name = "ALGO", conflicts_with_all = ["algorithm", "Scope", "trace", "as_test"])]
     pub(super) assumptions: Option<String>,
+    /// With --assumptions: random walks in each run that is too large to be explored
+    #[arg(long, value_name = "N", default_value_t = 500, requires = "assumptions")]
+    pub(super) walks: u32,
+    /// With --assumptions: the seed of the random walks
+    #[arg(long, value_name = "SEED", default_value_t = 1, requires = "assumptions")]
+    pub(super) seed: u64,
     #[command(flatten)]
     scope: Scope,
     #[command(flatten)]
@@ -98,6 +104,23 @@ pub(super) fn messages_per_entry(bounds: &Bounds, report: &Report) -> Option<(f6
     (bounds.crashes == 0).then(|| (least as f64 / entries, most as f64 / entries))
 }
 
+/// Returns the number of requests of each site as JSON.
+pub(super) fn entries(bounds: &Bounds) -> Value {
+    match bounds.entries {
+        Entries::Each(entries) => json!(entries),
+        Entries::Endless => json!("endless"),
+    }
+}
+
+/// Returns the bypass bounds as JSON.
+pub(super) fn bypass(bypass: &Bypass) -> Value {
+    let bound = |bound| match bound {
+        BypassBound::AtMost(entries) => json!(entries),
+        BypassBound::Unbounded => json!("unbounded"),
+    };
+    json!({"from_call": bound(bypass.from_call), "once_heard": bound(bypass.once_heard)})
+}
+
 /// Returns the memory per state in bytes, if all states are in memory.
 fn bytes_per_state(report: &Report) -> Option<usize> {
     report.swept.is_none().then(|| report.memory / report.states.max(1))
@@ -114,15 +137,15 @@ pub(super) fn document(spec: &Spec, bounds: &Bounds, found: &Timed) -> anyhow::R
         "sites": bounds.cluster.sites,
         "permits": bounds.cluster.permits,
         "holders": bounds.holders.iter().map(|site| site.index()).collect::<Vec<_>>(),
-        "entries": match bounds.entries {
-            Entries::Each(entries) => json!(entries),
-            Entries::Endless => json!("endless"),
-        },
+        "entries": entries(bounds),
+        "window": bounds.window,
         "network": bounds.network().name(),
         "duplicates": bounds.duplicates,
         "losses": bounds.losses,
         "crashes": bounds.crashes,
         "recover": bounds.recoveries,
+        "news_overtake": bounds.news.overtake,
+        "news_late": bounds.news.late,
         "return": bounds.returns,
         "properties": checked(spec, bounds),
         "states": report.states,
@@ -137,6 +160,8 @@ pub(super) fn document(spec: &Spec, bounds: &Bounds, found: &Timed) -> anyhow::R
         "property": property.map(|property| property.name()),
         "finding": property.map(|_| report.verdict.to_string()),
         "messages_per_entry": messages,
+        "bypass": report.bypass.as_ref().map(bypass),
+        "withheld_requests": report.withheld,
         "story": story_spec(spec, bounds, &report.path).lines,
         "trace": trace::values(spec, bounds, &report.path)?,
         "round": report.round,
@@ -176,8 +201,18 @@ fn print(spec: &Spec, bounds: &Bounds, found: &Timed, out: &mut dyn Write) -> an
     if let Some((least, most)) = messages_per_entry(bounds, report) {
         writeln!(out, "  messages  {least:.2} to {most:.2} per entry, whatever the schedule")?;
     }
+    if let Some(Bypass { from_call, once_heard }) = report.bypass {
+        writeln!(
+            out,
+            "  bypass    while a site waits others enter at most: {from_call} times from its request on, {once_heard} times once all that it \
+             sent has arrived"
+        )?;
+    }
+    if report.withheld == Some(true) {
+        writeln!(out, "  window    some requests were left out: what follows them was not explored")?;
+    }
     if report.verdict.property().is_some() {
-        tell(spec, bounds, report, out)?;
+        tell(spec, bounds, (&report.verdict, &report.path[..], report.round), out)?;
         writeln!(out, "replay: {}", command(spec, bounds))?;
         writeln!(out, "as a test: the same with --as-test")?;
     }
@@ -185,14 +220,19 @@ fn print(spec: &Spec, bounds: &Bounds, found: &Timed, out: &mut dyn Write) -> an
 }
 
 /// Prints the numbered steps of the counterexample.
-pub(super) fn tell(spec: &Spec, bounds: &Bounds, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
-    for (line, number) in story_spec(spec, bounds, &report.path).lines.iter().zip(1..) {
-        if report.round == Some(number - 1) {
+pub(super) fn tell(
+    spec: &Spec,
+    bounds: &Bounds,
+    (verdict, path, round): (&Verdict, &[Step], Option<usize>),
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    for (line, number) in story_spec(spec, bounds, path).lines.iter().zip(1..) {
+        if round == Some(number - 1) {
             writeln!(out, "       and from here the steps repeat for ever:")?;
         }
         writeln!(out, "  {number:>3}. {line}")?;
     }
-    writeln!(out, "       {}", report.verdict)?;
+    writeln!(out, "       {verdict}")?;
     Ok(())
 }
 
@@ -202,6 +242,7 @@ pub(super) fn describe(bounds: &Bounds) -> String {
         Entries::Each(entries) => format!("{} sites × {entries} entries", bounds.cluster.sites),
         Entries::Endless => format!("{} sites that request for ever", bounds.cluster.sites),
     }];
+    parts.extend(bounds.window.map(|window| format!("within a window of {window}")));
     if bounds.cluster.permits > 1 {
         parts.push(format!("{} permits", bounds.cluster.permits));
     }
@@ -219,6 +260,8 @@ pub(super) fn describe(bounds: &Bounds) -> String {
     }
     for (on, what) in [
         (bounds.recoveries, "failed sites recover"),
+        (bounds.news.overtake, "news of failures overtake messages"),
+        (bounds.news.late, "failed sites may recover before all know"),
         (bounds.returns, "sites may leave and request again in one step"),
         (bounds.survivors, "survivors must be served"),
     ] {

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use anyhow::Context;
-use meshlock_check::{Bounds, Report, Step, Verdict, story_spec};
-use meshlock_protocol::world::{Action, Delivery, Violation};
+use meshlock_check::{Bounds, Report, StepEvent, Verdict, story_spec};
+use meshlock_protocol::world::{Action, Delivery, News, Violation};
 use meshlock_protocol::{SiteId, Spec};
 
 /// Returns the source of the test for the violation in `report`, or an error if the world cannot show it.
@@ -30,9 +30,23 @@ pub(super) fn source(spec: &Spec, bounds: &Bounds, report: &Report) -> anyhow::R
         text,
         "    let mut world = World::<{kind}>::new(cluster, &spec.values, &holders).unwrap().tolerant();"
     )?;
+    if bounds.news != News::default() {
+        let News { overtake, late } = bounds.news;
+        writeln!(
+            text,
+            "    let news = meshlock_protocol::world::News {{ overtake: {overtake}, late: {late} }};"
+        )?;
+        writeln!(text, "    let mut world = world.with_news(news);")?;
+    }
     writeln!(text, "    let site = SiteId::new;")?;
-    for &step in &report.path {
-        writeln!(text, "    {}", statement(step))?;
+    for step in &report.path {
+        if step.answers.is_empty() {
+            writeln!(text, "    {}", statement(step.event))?;
+        } else {
+            writeln!(text, "    world.answer(&{:?});", step.answers)?;
+            writeln!(text, "    {}", statement(step.event))?;
+            writeln!(text, "    assert!(world.end_answers());")?;
+        }
     }
     writeln!(text, "    // {}", report.verdict)?;
     for claim in claims {
@@ -47,11 +61,11 @@ fn capitalised(word: &str) -> String {
     letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
 }
 
-fn statement(step: Step) -> String {
+fn statement(step: StepEvent) -> String {
     let action = match step {
-        Step::Fail(site) => return format!("world.fail(site({}));", site.index()),
-        Step::Recover(site) => return format!("let _ = world.recover(site({}));", site.index()),
-        Step::Act(action) => action,
+        StepEvent::Fail(site) => return format!("world.fail(site({}));", site.index()),
+        StepEvent::Recover(site) => return format!("let _ = world.recover(site({}));", site.index()),
+        StepEvent::Act(action) => action,
     };
     let call = |name: &str, site: SiteId| format!("{name}(site({}))", site.index());
     let message = |name: &str, from: SiteId, to: SiteId, nth: usize| {
@@ -88,6 +102,7 @@ fn claims(spec: &Spec, bounds: &Bounds, report: &Report) -> anyhow::Result<Vec<S
     match &report.verdict {
         Verdict::Deadlock(waiting) => Ok(stuck.into_iter().chain(waits(waiting)).collect()),
         Verdict::Starvation(waiting) => Ok(waits(waiting)),
+        Verdict::Bypassed { site, .. } => Ok(waits(&[*site])),
         Verdict::NotQuiet => {
             Ok(stuck.into_iter().chain(["assert!(!world.is_quiet());".to_owned()]).collect())
         }

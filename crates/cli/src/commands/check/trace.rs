@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::Context;
-use meshlock_check::{Bounds, Happened, Step, replay};
+use meshlock_check::{Bounds, Happened, Step, StepEvent, replay};
 use meshlock_protocol::registry::AnyMessage;
 use meshlock_protocol::world::Action;
 use meshlock_protocol::{Effect, SiteId, Spec};
@@ -23,7 +23,7 @@ pub(super) fn write(
     let mut step_number = 0_u32;
     replay(spec, bounds, path, &mut |happened| {
         step_number += 1;
-        let (effects, actor) = (happened.effects, actor(happened.step));
+        let (effects, actor) = (happened.effects, actor(happened.step.event));
         let time = Time::units(f64::from(step_number));
         let mut teller = Teller { time, happened, lines: &mut lines };
         teller.tell();
@@ -45,16 +45,16 @@ pub(super) fn values(spec: &Spec, bounds: &Bounds, path: &[Step]) -> anyhow::Res
 }
 
 /// Returns the site whose code runs in this step.
-fn actor(step: Step) -> Option<SiteId> {
+fn actor(step: StepEvent) -> Option<SiteId> {
     match step {
-        Step::Act(
+        StepEvent::Act(
             Action::Request(site) | Action::Release(site) | Action::Return(site) | Action::Wake(site),
         )
-        | Step::Recover(site) => Some(site),
-        Step::Act(Action::Deliver { to, .. } | Action::Duplicate { to, .. } | Action::Tell { to, .. }) => {
-            Some(to)
-        }
-        Step::Act(Action::Lose { .. }) | Step::Fail(_) => None,
+        | StepEvent::Recover(site) => Some(site),
+        StepEvent::Act(
+            Action::Deliver { to, .. } | Action::Duplicate { to, .. } | Action::Tell { to, .. },
+        ) => Some(to),
+        StepEvent::Act(Action::Lose { .. }) | StepEvent::Fail(_) => None,
     }
 }
 
@@ -64,27 +64,27 @@ struct Teller<'a, W: Write> {
     lines: &'a mut JsonLines<W>,
 }
 
-impl<W: Write> Teller<'_, W> {
+impl<'a, W: Write> Teller<'a, W> {
     /// Writes the lines for the cause of the step. A lost message has none: it was sent and is never received. News of failures and
     /// timers show only in their effects.
     fn tell(&mut self) {
         let Happened { before, step, .. } = self.happened;
-        match step {
-            Step::Act(Action::Request(site)) => self.line(TraceKind::Request, site, None, None),
-            Step::Act(Action::Release(site)) => self.line(TraceKind::Release, site, None, None),
-            Step::Act(Action::Return(site)) => {
+        match step.event {
+            StepEvent::Act(Action::Request(site)) => self.line(TraceKind::Request, site, None, None),
+            StepEvent::Act(Action::Release(site)) => self.line(TraceKind::Release, site, None, None),
+            StepEvent::Act(Action::Return(site)) => {
                 self.line(TraceKind::Release, site, None, None);
                 self.line(TraceKind::Request, site, None, None);
             }
-            Step::Act(Action::Deliver { from, to, nth } | Action::Duplicate { from, to, nth }) => {
+            StepEvent::Act(Action::Deliver { from, to, nth } | Action::Duplicate { from, to, nth }) => {
                 let packet = before.packets(from, to).nth(nth);
                 if before.is_up(to) {
                     self.line(TraceKind::Receive, to, Some(from), packet.map(|packet| &packet.message));
                 }
             }
-            Step::Act(Action::Lose { .. } | Action::Wake(_) | Action::Tell { .. }) => {}
-            Step::Fail(site) => self.line(TraceKind::Fail, site, None, None),
-            Step::Recover(site) => self.line(TraceKind::Recover, site, None, None),
+            StepEvent::Act(Action::Lose { .. } | Action::Wake(_) | Action::Tell { .. }) => {}
+            StepEvent::Fail(site) => self.line(TraceKind::Fail, site, None, None),
+            StepEvent::Recover(site) => self.line(TraceKind::Recover, site, None, None),
         }
     }
 
@@ -92,12 +92,30 @@ impl<W: Write> Teller<'_, W> {
         match effect {
             Effect::Send { to, message } => self.line(TraceKind::Send, site, Some(*to), Some(message)),
             Effect::Enter { .. } => self.line(TraceKind::Enter, site, None, None),
+            Effect::Chose { taken, of } => {
+                let line = self.about(TraceKind::Choose, site, None, None);
+                self.lines.line(TracedEvent { choice: Some((*taken, *of)), ..line });
+            }
             Effect::Timer { .. } | Effect::Misbehaved { .. } => {}
         }
     }
 
     fn line(&mut self, kind: TraceKind, site: SiteId, peer: Option<SiteId>, message: Option<&AnyMessage>) {
+        let line = self.about(kind, site, peer, message);
+        self.lines.line(line);
+    }
+
+    fn about<'b>(
+        &self,
+        kind: TraceKind,
+        site: SiteId,
+        peer: Option<SiteId>,
+        message: Option<&'b AnyMessage>,
+    ) -> TracedEvent<'b>
+    where
+        'a: 'b,
+    {
         let (time, state) = (self.time, self.happened.after.site(site));
-        self.lines.line(TracedEvent { time, kind, site, peer, message, state });
+        TracedEvent { time, kind, site, peer, message, choice: None, state }
     }
 }

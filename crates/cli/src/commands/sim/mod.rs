@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use meshlock_protocol::Spec;
-use meshlock_sim::report::Duration;
+use meshlock_sim::report::{Duration, OrderClock};
 use meshlock_sim::trace::JsonLines;
 use meshlock_sim::violation::Stopped;
 use meshlock_sim::{Report, Settings};
@@ -108,6 +108,13 @@ fn print(spec: &Spec, report: &Report, wall: f64, out: &mut dyn Write) -> anyhow
         if *permits == 1 { "" } else { "s" }
     )?;
     writeln!(out, "{events} events in {wall:.2} s")?;
+    if !report.steady_state {
+        writeln!(
+            out,
+            "no steady state: the response time still grows at the end of the run, so the means describe this run only; \
+             requests come faster than they are served, or the run is too short"
+        )?;
+    }
     let mut table = output::table(&["", "mean", "± 95 %", "p50", "p99", "max"]);
     let messages = &report.messages_per_entry;
     table.add_row(["messages per entry", &number(messages.mean), &half_width(messages.ci95), "", "", ""]);
@@ -140,8 +147,12 @@ fn print(spec: &Spec, report: &Report, wall: f64, out: &mut dyn Write) -> anyhow
     let counted = |count: Option<u64>| count.map_or("not measured".to_owned(), |count| count.to_string());
     writeln!(
         out,
-        "fairness: Jain's index {:.4}; entries that overtook a request that is earlier by the host's Lamport clock: {}; longest bypass: {}",
+        "fairness: Jain's index {:.4}; entries that overtook a request that is earlier by {}: {}; longest bypass: {}",
         fairness.jain,
+        match fairness.clock {
+            OrderClock::Algorithm => "the algorithm's own timestamps",
+            OrderClock::Host => "the host's Lamport clock (the algorithm gives requests no timestamps)",
+        },
         counted(fairness.overtakes),
         counted(fairness.max_bypass)
     )?;

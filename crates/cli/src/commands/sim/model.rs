@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use meshlock_protocol::Cluster;
 use meshlock_sim::draw::Distribution;
 use meshlock_sim::network::Delay;
-use meshlock_sim::settings::{Load, Rates, WarmUp};
+use meshlock_sim::settings::{Load, Rates, SiteProcessor, WarmUp};
 use meshlock_sim::{Settings, Time};
 
 use super::faults::FaultFlags;
@@ -34,6 +34,24 @@ impl From<LoadKind> for Load {
     }
 }
 
+/// How a site spends the time that messages cost it.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ProcessorKind {
+    /// A site sends and receives one message after the other
+    Shared,
+    /// Sending and receiving do not hinder each other
+    Separate,
+}
+
+impl From<ProcessorKind> for SiteProcessor {
+    fn from(kind: ProcessorKind) -> SiteProcessor {
+        match kind {
+            ProcessorKind::Shared => SiteProcessor::Shared,
+            ProcessorKind::Separate => SiteProcessor::Separate,
+        }
+    }
+}
+
 /// The flags of a simulation.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Model {
@@ -53,6 +71,9 @@ pub(crate) struct Model {
     /// The time that a receiver needs for each message; it handles one after the other
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     receive_cost: f64,
+    /// Whether a site that sends can receive meanwhile; has an effect only if sending or receiving takes time
+    #[arg(long, value_enum, default_value_t = ProcessorKind::Shared)]
+    processor: ProcessorKind,
     /// Let messages between two sites overtake each other; has an effect only with a random delay
     #[arg(long)]
     unordered: bool,
@@ -83,6 +104,7 @@ impl Model {
             delay: self.delay(sites)?,
             send_cost: span("--send-cost", self.send_cost)?,
             receive_cost: span("--receive-cost", self.receive_cost)?,
+            processor: self.processor.into(),
             fifo: !self.unordered,
             inside: distribution("--cs", &self.cs)?,
             faults: self.faults.plan(sites)?,

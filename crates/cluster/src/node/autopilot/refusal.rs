@@ -28,7 +28,7 @@ pub enum VoterRefusal {
     #[error("{0} is the only voter; promote another site first")]
     LastVoter(SiteName),
     #[error(
-        "it is not known with which disk {0} votes, because it is not running; start it, or replace it first"
+        "it is not known with which disk {0} votes: it does not run, and too few others have recorded it; start it, or replace it first"
     )]
     DiskUnknown(SiteName),
 }

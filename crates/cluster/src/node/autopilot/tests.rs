@@ -407,3 +407,54 @@ fn a_voter_that_writes_nothing_any_more_is_not_counted_until_it_does_again() {
     assert_eq!(absent(), ((Some(vec![3]), no_majority), (Some(vec![]), None)), "and no step counts on it");
     assert_eq!(mutant::with(Mutant::LaggingVoterCounts, absent).0, (None, None));
 }
+
+/// Five voters, of which e is not there. It has registered with b, c and d, voted, lost its disk, and then registered with the leader.
+fn without_e() -> Cluster {
+    let mut cluster = Cluster::of(&["a", "b", "c", "d", "e"], &["a", "b", "c", "d"]);
+    cluster.registered.insert(site("e"), Incarnation::new(900));
+    cluster
+}
+
+impl Cluster {
+    fn record(&mut self, at: &str, of: &str, disk: Incarnation) {
+        let view = self.view();
+        let member = view.member(&site(at)).unwrap().clone();
+        self.pilot.on_records(member, vec![(site(of), disk)], (&self.voters.voters, &view));
+    }
+
+    /// Demotes d, and returns the disk that e is bound to.
+    fn bound(&mut self) -> Result<Option<Incarnation>, VoterRefusal> {
+        if let Some(Err(refused)) = self.ask(VoterRequest::Demote(site("d"))) {
+            return Err(refused);
+        }
+        self.run();
+        Ok(self.voters.of_site(&site("e")).and_then(|voter| voter.disk))
+    }
+}
+
+#[test]
+fn a_voter_that_is_away_is_bound_to_the_disk_that_enough_others_have_recorded() {
+    let unknown = Err(VoterRefusal::DiskUnknown(site("e")));
+    let mut cluster = without_e();
+    assert_eq!(cluster.bound(), unknown, "the leader's record alone can be that of a later disk");
+    cluster.record("b", "e", disk("e"));
+    cluster.record("c", "e", disk("e"));
+    assert_eq!(cluster.bound(), unknown, "three of five are needed");
+    cluster.record("d", "e", disk("e"));
+    assert_eq!(cluster.bound(), Ok(Some(disk("e"))));
+    let mutant = mutant::with(Mutant::OneRecordBinds, || without_e().bound());
+    assert_eq!(mutant, Ok(Some(Incarnation::new(900))), "this is the mistake");
+}
+
+#[test]
+fn records_of_sites_that_never_voted_first_and_of_members_that_are_gone_do_not_count() {
+    let mut cluster = without_e();
+    cluster.join("f", disk("f"));
+    for (at, of) in [("b", "e"), ("c", "e"), ("f", "e"), ("d", "x")] {
+        cluster.record(at, of, disk("e"));
+    }
+    assert!(cluster.bound().is_err());
+    cluster.record("d", "e", disk("e"));
+    cluster.leave("b");
+    assert!(cluster.bound().is_err());
+}

@@ -3,6 +3,7 @@
 use super::*;
 use crate::names::ClientLabel;
 use crate::node::NodeLimits;
+use crate::rules::Rules;
 use crate::table::MAX_LISTED;
 use crate::table::{LossReason, RequestRefusal};
 
@@ -74,6 +75,18 @@ fn the_answer_comes_when_all_members_have_replied() {
 }
 
 #[test]
+fn the_answer_has_the_permits_that_were_settled_at_another_site() {
+    let mut lone = beside_b();
+    let of_b = SiteQueue { settled: Some(3), ..reply_of_b(&mut lone) };
+    let question = ask(&mut lone, ClientCall::Query { request: Request(5), lock: jobs() }).unwrap();
+    from_b(&mut lone, Content::Reply { question, reply: PeerReply::Queue(of_b) });
+    let [ClientAnswer::Queue { queue: LockQueue { permits, algorithm, .. }, .. }] = &lone.answers[..] else {
+        panic!("one answer: {:?}", lone.answers)
+    };
+    assert_eq!((*permits, algorithm.as_deref()), (3, Some("central")));
+}
+
+#[test]
 fn whoever_has_not_replied_in_time_is_named() {
     let mut lone = beside_b();
     ask(&mut lone, ClientCall::Query { request: Request(5), lock: jobs() });
@@ -96,7 +109,10 @@ fn replies_to_other_questions_in_other_names_or_without_bounds_do_not_count() {
     let label: Option<ClientLabel> = None;
     long.lock.waiters = vec![crate::table::WaiterReport { label, age: Span::ZERO }; MAX_LISTED + 1];
     long.lock.waiters_in_all = 1000;
-    for reply in [PeerReply::Queue(of_another_name), PeerReply::Queue(long), PeerReply::Broken(Vec::new())] {
+    let [none, many] =
+        [0, Rules::MAX_PERMITS + 1].map(|permits| SiteQueue { settled: Some(permits), ..of_b.clone() });
+    let queues = [of_another_name, long, none, many].map(PeerReply::Queue);
+    for reply in queues.into_iter().chain([PeerReply::Broken(Vec::new())]) {
         lone.notes.clear();
         from_b(&mut lone, Content::Reply { question, reply });
         assert!(matches!(&lone.notes[..], [Note::Misbehaved { .. }]), "{:?}", lone.notes);

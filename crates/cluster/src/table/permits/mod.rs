@@ -345,9 +345,14 @@ impl LockTable {
 
     /// Returns the number of permits that the name has now, by a settlement or by the rules of the view.
     pub fn permits(&self, name: &LockName) -> Option<u32> {
+        self.settled(name).or_else(|| self.rules().map(|rules| rules.rule(name).permits))
+    }
+
+    /// Returns the number of permits that was settled for the name, if this site knows of it.
+    pub fn settled(&self, name: &LockName) -> Option<u32> {
         match self.marks.get(name) {
             Some(Mark::Settled(permits)) => Some(*permits),
-            Some(Mark::Reserved) | None => self.rules().map(|rules| rules.rule(name).permits),
+            Some(Mark::Reserved) | None => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a site owes a client that has a proof of its lock: when the connection is cut, when the lock is lost, when the site leaves.
 
 use super::*;
+use crate::mutant::{self, Mutant};
 
 fn naimi() -> Clause {
     Clause::exclusive("naimi-trehel")
@@ -192,6 +193,21 @@ fn a_site_that_leaves_waits_for_a_client_that_may_not_have_heard_that_it_has_los
             assert!(!tables.sites[0].holds_anything(), "{cut_at:?} {breaks}");
         }
     }
+}
+
+#[test]
+fn without_that_wait_the_lock_would_be_free_while_such_a_client_counts_on_it() {
+    let is_held_to_the_end = || {
+        let mut tables = held(true);
+        tables.lease_end = Some(at(1100));
+        tables.time(200);
+        tables.act(0, LockTable::freeze);
+        tables.act(0, LockTable::take_all_away);
+        tables.time(1099);
+        tables.sites[0].holds_anything()
+    };
+    assert!(is_held_to_the_end());
+    assert!(!mutant::with(Mutant::LeavesBeforeCutClient, is_held_to_the_end));
 }
 
 #[test]

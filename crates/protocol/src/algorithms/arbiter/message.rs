@@ -1,6 +1,8 @@
 //! What the sites of a quorum algorithm say to each other.
 
-use crate::Clock;
+use std::fmt;
+
+use crate::{Clock, Numbers, SiteId};
 
 use super::Incarnation;
 
@@ -100,6 +102,27 @@ crate::numbered! { Message {
     8 => Ready,
 } }
 
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A second turn comes only after a YIELD.
+        let again = |turn: &Turn| if turn.0 > 1 { format!(", turn {}", turn.0) } else { String::new() };
+        match self {
+            Message::Request { clock } => write!(f, "REQUEST(ts {})", clock.value()),
+            Message::Reply { to, turn, .. } => write!(f, "REPLY(to ts {}{})", to.value(), again(turn)),
+            Message::Failed { to } => write!(f, "FAILED(ts {})", to.value()),
+            Message::Inquire { to, turn } => write!(f, "INQUIRE(ts {}{})", to.value(), again(turn)),
+            Message::Yield { request, turn } => write!(f, "YIELD(ts {}{})", request.value(), again(turn)),
+            Message::Release { request } => write!(f, "RELEASE(ts {})", request.value()),
+            Message::Hello { incarnation } => write!(f, "HELLO(incarnation {})", incarnation.number()),
+            Message::Welcome { incarnation, arbiter, .. } => {
+                let as_what = if *arbiter { "" } else { ", from no arbiter" };
+                write!(f, "WELCOME(incarnation {}{as_what})", incarnation.number())
+            }
+            Message::Ready => f.write_str("READY"),
+        }
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
@@ -112,6 +135,22 @@ impl crate::Message for Message {
             Message::Hello { .. } => "HELLO",
             Message::Welcome { .. } => "WELCOME",
             Message::Ready => "READY",
+        }
+    }
+
+    fn numbers(&mut self, _: SiteId, _: SiteId, numbers: &mut Numbers<'_>) {
+        match self {
+            Message::Request { clock }
+            | Message::Failed { to: clock }
+            | Message::Inquire { to: clock, .. }
+            | Message::Yield { request: clock, .. }
+            | Message::Release { request: clock }
+            | Message::Welcome { clock, .. } => numbers.clock(clock),
+            Message::Reply { to, clock, .. } => {
+                numbers.clock(to);
+                numbers.clock(clock);
+            }
+            Message::Hello { .. } | Message::Ready => {}
         }
     }
 

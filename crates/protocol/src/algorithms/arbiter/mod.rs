@@ -41,6 +41,7 @@
 //! [`recovery`] is for the coteries that survive some. A requester that waits forms a new quorum around a failed site,
 //! and an arbiter takes its permission back from one.
 
+mod facts;
 mod message;
 mod permission;
 mod post;

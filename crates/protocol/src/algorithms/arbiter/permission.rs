@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::mutant::{self, Mutant};
-use crate::{Clock, SiteId, Timestamp, invariant};
+use crate::{Clock, ModelFacts, Numbers, SiteId, Timestamp, invariant};
 
 use super::{DeadlockRules, Judged, Message, Post, Turn};
 
@@ -14,8 +14,8 @@ pub struct Arbiter {
     locked: Option<PermissionHolder>,
     /// The requests that wait, earliest first.
     queue: VecDeque<QueuedRequest>,
-    /// The clock of the last request of each site; zero before its first.
-    last: Box<[Clock]>,
+    /// The last request of each site that has asked, in order of the sites: of ten thousand sites a hundred ask.
+    last: Vec<Timestamp>,
 }
 
 /// The request that has the permission.
@@ -40,26 +40,39 @@ struct QueuedRequest {
 }
 
 impl Arbiter {
-    /// An arbiter of `sites` sites. Its permission is with `holder`, or with nobody.
-    pub fn new(rules: DeadlockRules, sites: usize, holder: Option<Timestamp>) -> Self {
+    /// An arbiter whose permission is with `holder`, or with nobody.
+    pub fn new(rules: DeadlockRules, holder: Option<Timestamp>) -> Self {
         let lock =
             |request| PermissionHolder { request, turn: Turn::NONE.next(), inquired: false, pending: None };
-        Arbiter {
-            rules,
-            locked: holder.map(lock),
-            queue: VecDeque::new(),
-            last: vec![Clock::ZERO; sites].into(),
+        Arbiter { rules, locked: holder.map(lock), queue: VecDeque::new(), last: Vec::new() }
+    }
+
+    /// Reserves memory for the requests of this many sites, so that no step allocates.
+    pub fn make_room(&mut self, sites: usize) {
+        self.queue.reserve_exact(sites);
+        self.last.reserve_exact(sites);
+    }
+
+    /// Visits the numbers that only grow.
+    pub fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        if let Some(lock) = &mut self.locked {
+            numbers.timestamp(&mut lock.request);
+            lock.pending.iter_mut().for_each(|pending| numbers.timestamp(pending));
         }
+        self.queue.iter_mut().for_each(|queued| numbers.timestamp(&mut queued.request));
+        self.last.iter_mut().for_each(|request| numbers.remembered_clock(&mut request.clock));
+        // One before all others says as much as none.
+        self.last.retain(|request| request.clock > Clock::ZERO);
     }
 
-    /// Reserves memory for this many requests, so that no step allocates.
-    pub fn make_room(&mut self, requests: usize) {
-        self.queue.reserve_exact(requests);
+    /// Where the last request of `site` stands, or would stand.
+    fn place_of(&self, site: SiteId) -> Result<usize, usize> {
+        self.last.binary_search_by_key(&site, |request| request.site)
     }
 
-    /// How many sites there are.
-    pub fn sites(&self) -> usize {
-        self.last.len()
+    /// The clock of the last request of `site`; zero before its first.
+    fn last_of(&self, site: SiteId) -> Clock {
+        self.place_of(site).map_or(Clock::ZERO, |at| self.last[at].clock)
     }
 
     /// Who has the permission.
@@ -80,14 +93,16 @@ impl Arbiter {
     /// Algorithm 9.5, step (b): permit it if the permission is there, otherwise queue it. Section 9.8.1, first rule:
     /// refuse it, or inquire whether the permission could be had back.
     pub fn on_request(&mut self, request: Timestamp, post: &mut Post<'_>) -> Judged {
-        let last = self.last.get_mut(request.site.index()).ok_or(crate::NOT_A_PEER)?;
-        if request.clock <= *last {
+        if request.clock <= self.last_of(request.site) {
             return Err("a request that is not newer than its last");
         }
         if self.queue.iter().any(|queued| queued.request.site == request.site) {
             return Err("a second request before the first was permitted");
         }
-        *last = request.clock;
+        match self.place_of(request.site) {
+            Ok(at) => self.last[at] = request,
+            Err(at) => self.last.insert(at, request),
+        }
         post.clock.observe(request.clock);
         // Whoever asks again has left: its RELEASE is late, and will be ignored.
         self.locked = self.locked.filter(|lock| lock.request.site != request.site);
@@ -110,8 +125,11 @@ impl Arbiter {
             return Ok(());
         }
         // Overtaken by its sender's next request, which said as much?
-        let last = self.last.get(request.site.index()).copied().unwrap_or_default();
-        if request.clock < last { Ok(()) } else { Err("a release of what it does not have") }
+        if request.clock < self.last_of(request.site) {
+            Ok(())
+        } else {
+            Err("a release of what it does not have")
+        }
     }
 
     /// Section 9.8.1, third rule: the request goes back into the queue, and the first there is permitted.
@@ -129,8 +147,8 @@ impl Arbiter {
 
     /// `site` has failed: nothing of it waits any more, what it had is free, and its clock may start again from zero.
     pub fn forget(&mut self, site: SiteId, post: &mut Post<'_>) {
-        if let Some(last) = self.last.get_mut(site.index()) {
-            *last = Clock::ZERO;
+        if let Ok(at) = self.place_of(site) {
+            self.last.remove(at);
         }
         self.queue.retain(|queued| queued.request.site != site);
         let kept = mutant::is_on(Mutant::ArbiterKeepsForTheDead);
@@ -191,6 +209,21 @@ impl Arbiter {
                 continue;
             }
             post.send(queued.request.site, Message::Failed { to: queued.request.clock });
+        }
+    }
+
+    /// Adds what the arbiter `me` says of the model's state.
+    pub(super) fn facts(&self, me: SiteId, facts: &mut ModelFacts) {
+        for last in &self.last {
+            facts.value("last", &[&me, &last.site], &last.clock);
+        }
+        if let Some(PermissionHolder { request, inquired, .. }) = self.locked {
+            facts.holds("locked", &[&me, &request.site, &request.clock]);
+            facts.holds_if(inquired, "inquired", &[&me, &request.site]);
+        }
+        for QueuedRequest { request, told, .. } in &self.queue {
+            facts.holds("queued", &[&me, &request.site, &request.clock]);
+            facts.holds_if(*told, "told", &[&me, &request.site]);
         }
     }
 

@@ -42,6 +42,11 @@ impl<'a> Post<'a> {
         self.out.enter();
     }
 
+    /// Asks the host for one of `of` alternatives.
+    pub fn choose(&mut self, of: usize) -> usize {
+        self.out.choose(of)
+    }
+
     /// The oldest message of this site to itself that it has not yet handled.
     pub fn take_home(&mut self) -> Option<Message> {
         (!self.home.is_empty()).then(|| self.home.remove(0))

@@ -14,6 +14,11 @@ impl Incarnation {
     pub const fn at(number: u32) -> Self {
         Incarnation(number)
     }
+
+    /// How often the site had returned before.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
 }
 
 /// Which sites are arbiters now, as far as this site knows.

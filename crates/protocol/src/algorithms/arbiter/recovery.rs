@@ -47,7 +47,7 @@ impl<C: Coterie> QuorumSite<C> {
         let sites = self.sites();
         post.clock = Clock::ZERO;
         self.requester = Requester::new(self.rules());
-        self.arbiter = Arbiter::new(self.rules(), sites, None);
+        self.arbiter = Arbiter::new(self.rules(), None);
         self.presence = self.presence.returned(self.me, sites);
         post.broadcast(sites, Message::Hello { incarnation: self.presence.incarnation() });
     }
@@ -125,7 +125,7 @@ impl<C: Coterie> QuorumSite<C> {
 
     fn form_quorum(&mut self, post: &mut Post<'_>) {
         if let Some(request) = self.requester.timestamp() {
-            let quorum = self.choose(request.clock);
+            let quorum = self.choose(request.clock, post);
             self.requester.form(quorum.as_ref(), post);
         }
     }

@@ -1,7 +1,7 @@
 //! The requester half: gathers the permissions of a quorum, and gives them up while it lacks one.
 
 use crate::mutant::{self, Mutant};
-use crate::{Clock, Phase, SiteId, SiteSet, Timestamp, invariant};
+use crate::{Clock, ModelFacts, Numbers, Phase, SiteId, SiteSet, Timestamp, invariant};
 
 use super::{DeadlockRules, Judged, Message, Post, Turn};
 
@@ -85,6 +85,15 @@ impl Requester {
     /// Reserves memory for this many arbiters, so that no step allocates.
     pub fn make_room(&mut self, arbiters: usize) {
         self.asks.reserve_exact(arbiters);
+    }
+
+    /// Visits the numbers that only grow.
+    pub fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        if let RequesterState::Waiting { request, .. } | RequesterState::Executing { request } =
+            &mut self.state
+        {
+            numbers.timestamp(request);
+        }
     }
 
     /// What the process does.
@@ -280,6 +289,17 @@ impl Requester {
             Some(request) if request.clock < to => Err("an answer to a request that was not made"),
             None if now < to => Err("an answer to a request that was not made"),
             Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Adds what the requester `me` says of the model's state.
+    pub(super) fn facts(&self, me: SiteId, facts: &mut ModelFacts) {
+        facts.holds_if(self.phase() == Phase::Waiting, "waiting", &[&me]);
+        facts.holds_if(self.phase() == Phase::Executing, "executing", &[&me]);
+        for ask in &self.asks {
+            facts.holds_if(ask.answer == Answer::Permitted, "permitted", &[&me, &ask.arbiter]);
+            facts.holds_if(ask.answer.is_refusal(), "refused", &[&me, &ask.arbiter]);
+            facts.holds_if(ask.inquired, "wanted_back", &[&me, &ask.arbiter]);
         }
     }
 

@@ -3,12 +3,13 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
+use crate::registry::info::Span;
 use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Described, Holders, Info, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
-    SiteSet, Timestamp, View, invariant,
+    Algorithm, Clock, Cluster, Described, Holders, Info, NOT_A_PEER, Numbers, Outbox, Phase, PlanError, Site,
+    SiteId, SiteSet, Timestamp, View, invariant,
 };
 
 use super::{Arbiter, DeadlockRules, Judged, Message, Post, Presence, Requester};
@@ -32,6 +33,22 @@ pub trait Coterie: Clone + Debug + Eq + Hash + Send + Sync + 'static {
     /// that leaves no quorum.
     fn quorum(&self, me: SiteId, clock: Clock, absent: &SiteSet) -> Option<SiteSet>;
 
+    /// Whether the host chooses the quorum of each request, and not [`quorum`](Coterie::quorum).
+    fn is_open(&self) -> bool {
+        false
+    }
+
+    /// Any quorum without the sites of `absent`, which the host chooses; `None` if there is none.
+    fn any_quorum(&self, absent: &SiteSet, post: &mut Post<'_>) -> Option<SiteSet> {
+        let _ = (absent, post);
+        unreachable!("only of coteries that are open")
+    }
+
+    /// Whether the quorum depends on the clock itself, so that clocks cannot be made relative.
+    fn chooses_by_clock(&self) -> bool {
+        false
+    }
+
     /// How many sites may ask `arbiter`, itself included, as long as nobody has failed: what its queue must hold.
     fn askers(&self, arbiter: SiteId) -> usize;
 }
@@ -43,7 +60,7 @@ pub struct QuorumSite<C> {
     pub(super) me: SiteId,
     coterie: Shared<C>,
     /// No request that I have seen has a larger clock.
-    clock: Clock,
+    pub(super) clock: Clock,
     // The local process.
     pub(super) requester: Requester,
     // What I give.
@@ -59,8 +76,10 @@ impl<C: Coterie> Site for QuorumSite<C> {
     /// request of another could come between.
     fn request(&mut self, out: &mut Outbox<Message>) {
         let request = Timestamp::new(self.clock.tick(), self.me);
-        let quorum = self.choose(request.clock);
-        self.act(out, |site, post| site.requester.request(request, quorum.as_ref(), post));
+        self.act(out, |site, post| {
+            let quorum = site.choose(request.clock, post);
+            site.requester.request(request, quorum.as_ref(), post);
+        });
     }
 
     fn receive(&mut self, from: SiteId, message: Message, out: &mut Outbox<Message>) {
@@ -140,7 +159,16 @@ impl<C: Coterie> QuorumSite<C> {
     }
 
     /// The quorum for a request made at `clock`, as failures are known here now.
-    pub(super) fn choose(&self, clock: Clock) -> Option<SiteSet> {
+    pub(super) fn choose(&self, clock: Clock, post: &mut Post<'_>) -> Option<SiteSet> {
+        if self.coterie.is_open() {
+            self.coterie.any_quorum(&self.presence.absent(self.me), post)
+        } else {
+            self.usual(clock)
+        }
+    }
+
+    /// The quorum for a request made at `clock`, if the host has no choice.
+    pub(super) fn usual(&self, clock: Clock) -> Option<SiteSet> {
         self.coterie.quorum(self.me, clock, &self.presence.absent(self.me))
     }
 
@@ -149,7 +177,7 @@ impl<C: Coterie> QuorumSite<C> {
     }
 
     pub(super) fn sites(&self) -> usize {
-        self.arbiter.sites()
+        self.coterie.sites()
     }
 }
 
@@ -180,7 +208,7 @@ impl<C: Coterie> Algorithm for QuorumSite<C> {
         let holder = holders.only().filter(|&holder| quorum_of(holder).contains(me)).map(request);
         let mut requester = Requester::new(rules);
         requester.make_room(quorum_of(me).len() + 1);
-        let mut arbiter = Arbiter::new(rules, coterie.sites(), holder);
+        let mut arbiter = Arbiter::new(rules, holder);
         arbiter.make_room(coterie.askers(me));
         if holders.contains(me) {
             requester = requester.inside(request(me), &quorum_of(me));
@@ -210,7 +238,12 @@ impl<C: Coterie> Algorithm for QuorumSite<C> {
 
     /// The size of the quorum that a request would ask, or has asked just now.
     fn quorum(&self) -> Option<usize> {
-        self.choose(self.clock).map(|quorum| quorum.len())
+        self.usual(self.clock).map(|quorum| quorum.len())
+    }
+
+    /// None if the host chooses: its quorums may be of several sizes, and without the requester.
+    fn cost_span(&self) -> Option<Span> {
+        Self::INFO.costs.always.filter(|_| !self.coterie.is_open())
     }
 
     /// Whether the coterie has a quorum without those that are down and those that are not arbiters again yet.
@@ -220,12 +253,21 @@ impl<C: Coterie> Algorithm for QuorumSite<C> {
         down.is_empty() || self.coterie.quorum(self.me, self.clock, &absent).is_some()
     }
 
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        if self.coterie.chooses_by_clock() {
+            return numbers.clock(&mut Clock::ZERO.clone()); // Nothing is subtracted where something is zero.
+        }
+        numbers.clock(&mut self.clock);
+        self.requester.numbers(numbers);
+        self.arbiter.numbers(numbers);
+    }
+
     fn view(&self) -> View {
         let mut quorum = self.requester.asked().collect::<SiteSet>();
         if quorum.is_empty() {
             // Whom it would ask now.
             let mut clock = self.clock;
-            quorum = self.choose(clock.tick()).unwrap_or_default();
+            quorum = self.usual(clock.tick()).unwrap_or_default();
         }
         let view = View::new().set("quorum", &quorum).queue("queue", self.arbiter.waiting());
         let lock = self.arbiter.holder();

@@ -48,7 +48,7 @@ fn refuse(call: impl FnOnce(&mut Post<'_>) -> Judged) -> &'static str {
 #[test]
 fn an_arbiter_inquires_once_and_permits_the_earliest_after_the_yield() {
     let [s1, s2, s3] = SiteId::first();
-    let mut arbiter = Arbiter::new(DeadlockRules::Yield, 3, None);
+    let mut arbiter = Arbiter::new(DeadlockRules::Yield, None);
     assert_eq!(accept(|post| arbiter.on_request(at(5, s3), post)), [send(s3, reply(5, 1))]);
     assert_eq!(accept(|post| arbiter.on_request(at(4, s2), post)), [send(s3, inquire(5, 1))]);
     assert_eq!(accept(|post| arbiter.on_request(at(3, s1), post)), []);
@@ -63,7 +63,7 @@ fn an_arbiter_inquires_once_and_permits_the_earliest_after_the_yield() {
 #[test]
 fn under_fail_whoever_has_an_earlier_request_before_it_is_told_once() {
     let [s1, s2, s3, s4] = SiteId::first();
-    let mut arbiter = Arbiter::new(DeadlockRules::Fail, 4, None);
+    let mut arbiter = Arbiter::new(DeadlockRules::Fail, None);
     assert_eq!(accept(|post| arbiter.on_request(at(5, s3), post)), [send(s3, reply(5, 1))]);
     assert_eq!(accept(|post| arbiter.on_request(at(6, s4), post)), [send(s4, failed(6))]);
     assert_eq!(accept(|post| arbiter.on_request(at(4, s2), post)), [send(s3, inquire(5, 1))]);
@@ -75,7 +75,7 @@ fn under_fail_whoever_has_an_earlier_request_before_it_is_told_once() {
 #[test]
 fn a_request_that_overtakes_the_release_before_it_stands_for_it() {
     let [s1, s2] = SiteId::first();
-    let mut arbiter = Arbiter::new(DeadlockRules::Fail, 2, Some(at(0, s1)));
+    let mut arbiter = Arbiter::new(DeadlockRules::Fail, Some(at(0, s1)));
     assert_eq!(accept(|post| arbiter.on_request(at(1, s2), post)), [send(s2, failed(1))]);
     let effects = accept(|post| arbiter.on_request(at(2, s1), post));
     assert_eq!(effects, [send(s2, reply(1, 1)), send(s1, failed(2))]);
@@ -85,7 +85,7 @@ fn a_request_that_overtakes_the_release_before_it_stands_for_it() {
 #[test]
 fn an_arbiter_refuses_duplicates_and_messages_without_a_grant() {
     let [s1, s2] = SiteId::first();
-    let mut arbiter = Arbiter::new(DeadlockRules::Yield, 2, None);
+    let mut arbiter = Arbiter::new(DeadlockRules::Yield, None);
     let _ = accept(|post| arbiter.on_request(at(2, s1), post));
     let before = arbiter.clone();
     assert_eq!(
@@ -106,7 +106,7 @@ fn an_arbiter_refuses_duplicates_and_messages_without_a_grant() {
 #[test]
 fn an_arbiter_forgets_a_failed_site() {
     let [s1, s2, s3] = SiteId::first();
-    let mut arbiter = Arbiter::new(DeadlockRules::Yield, 3, Some(at(0, s1)));
+    let mut arbiter = Arbiter::new(DeadlockRules::Yield, Some(at(0, s1)));
     let _ = accept(|post| arbiter.on_request(at(1, s2), post));
     let _ = accept(|post| arbiter.on_request(at(2, s3), post));
     assert_eq!(step(|post| arbiter.forget(s2, post)), []);

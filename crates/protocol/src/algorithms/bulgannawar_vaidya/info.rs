@@ -11,8 +11,8 @@ use crate::site::InFlight;
 use crate::{Algorithm, Cluster, Described, Holders, Phase, PlanError, SiteId, Slot, View, invariant};
 
 use super::{
-    BulgannawarText, BulgannawarToken, BulgannawarVaidya, Choice, Held, Message, QueueEntry, RequestId, Seen,
-    Settings, TokenState, Way,
+    BulgannawarText, BulgannawarToken, BulgannawarVaidya, Choice, Held, Informed, Message, QueueEntry,
+    RequestId, Seen, Settings, TokenState, Way,
 };
 
 /// What all sites share: fixed before the first one starts.
@@ -38,6 +38,7 @@ impl Described for BulgannawarVaidya {
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",
         order: Order::Fair,
+        bypass: None,
         failures: Failures::NONE,
         options: &[
             OptionInfo {
@@ -48,9 +49,15 @@ impl Described for BulgannawarVaidya {
             },
             OptionInfo {
                 name: "choice",
-                about: "which token a site asks for: the one it last heard of, or any",
-                range: Range::Choice(&["last-seen", "random"]),
+                about: "which token a site asks for: the one it last heard of, or any, which the host chooses",
+                range: Range::Open { policies: &["last-seen"], any: "random" },
                 default: "last-seen",
+            },
+            OptionInfo {
+                name: "informed",
+                about: "which sites are told of it: they take turns, or any, which the host chooses",
+                range: Range::Open { policies: &["turns"], any: "any" },
+                default: "turns",
             },
             OptionInfo::texts(
                 BulgannawarText::WORDS,
@@ -91,7 +98,7 @@ impl Described for BulgannawarVaidya {
             "INFORM is obeyed only if it is news (as printed, a late one closes a circle and a request is lost)",
             "where prose and pseudo-code differ, the pseudo-code",
             "requests are numbered and count their hops, so that duplicates are recognised",
-            "a random choice is a hash of the site and the number of its request",
+            "which token to ask for and whom to inform, which the report leaves open: the last seen one, in turns; or the host chooses",
         ],
     };
 }
@@ -105,8 +112,9 @@ impl Algorithm for BulgannawarVaidya {
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         let choice = if values.get("choice") == "random" { Choice::Random } else { Choice::LastSeen };
-        let settings =
-            Settings { inform: values.integer("inform"), choice, text: BulgannawarText::of(values) };
+        let informed = if values.get("informed") == "any" { Informed::Any } else { Informed::Turns };
+        let (inform, text) = (values.integer("inform"), BulgannawarText::of(values));
+        let settings = Settings { inform, informed, choice, text };
         Ok(Plan { cluster, settings })
     }
 

@@ -1,8 +1,10 @@
 //! What nodes say to each other, and what travels with a token.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use crate::algorithms::request::RequestId;
+use crate::view::listed;
 use crate::{SiteId, Slot};
 
 /// A request-modifier tag: the request was for another token, and was turned into one for this.
@@ -66,6 +68,23 @@ crate::numbered! { Message {
     1 => Token(value),
     2 => Inform { token, possessions },
 } }
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Request { ask, token, possessions, .. } => {
+                write!(f, "REQUEST({}, token {}, possessions {possessions})", ask.site, token.0)
+            }
+            Message::Token(token) => {
+                let queue = listed(token.queue.iter().map(|entry| entry.ask.site));
+                write!(f, "TOKEN {}(Q = [{queue}], possessions {})", token.id.0, token.possessions)
+            }
+            Message::Inform { token, possessions } => {
+                write!(f, "INFORM(token {}, possessions {possessions})", token.0)
+            }
+        }
+    }
+}
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

@@ -41,8 +41,10 @@
 //!   pointer.
 //! - Requests are numbered and count their hops, so that duplicates are recognised. (Through a passing circle a request
 //!   may visit a site twice.)
-//! - "Random" choice is a hash of the site's id and the number of its request: spread evenly, and a function of the
-//!   state. The ν sites that are informed take turns. "Last seen" starts at id mod K, so that not all chase one token.
+//! - The report leaves two **choices** open: "choose token t using some heuristics" and "to any ν nodes". With `choice=random` the
+//!   host chooses the token, with `informed=any` the sites that are informed. The defaults are fixed policies: the last seen
+//!   token, as in section 5, where "last seen" starts at id mod K (ours), so that not all chase one token; and the ν
+//!   sites take turns (ours).
 //! - Where K exceeds N, the surplus tokens stay where they start; every site has one and none ever asks.
 //!
 //! **Invariants**
@@ -53,6 +55,7 @@
 //!   other request is anywhere.
 //! - I5: each token is in exactly one place.
 
+mod facts;
 mod info;
 mod message;
 #[cfg(test)]
@@ -61,6 +64,8 @@ mod text;
 
 pub use info::Plan;
 pub use message::{BulgannawarToken, Message, QueueEntry, Tag};
+
+use smallvec::SmallVec;
 
 use text::BulgannawarText;
 
@@ -97,6 +102,7 @@ pub struct BulgannawarVaidya {
 struct Settings {
     /// ν.
     inform: usize,
+    informed: Informed,
     choice: Choice,
     text: BulgannawarText,
 }
@@ -104,8 +110,18 @@ struct Settings {
 /// How a site chooses the token to ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Choice {
+    /// The host chooses.
     Random,
     LastSeen,
+}
+
+/// Which ν sites are told of a token that becomes idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Informed {
+    /// They take turns.
+    Turns,
+    /// The host chooses.
+    Any,
 }
 
 /// State of the local process, and which token is here.
@@ -154,11 +170,14 @@ impl Site for BulgannawarVaidya {
         match std::mem::replace(&mut self.state, TokenState::Away) {
             TokenState::Keeping(token) => self.enter_with(token, out),
             TokenState::Away | TokenState::Waiting(_) | TokenState::Inside(_) => {
-                let token = self.choose();
+                let token = self.choose(out);
                 let Way { pointer, possessions } = self.ways[token.0 as usize];
                 self.state = TokenState::Waiting(token);
                 let ask = RequestId { site: self.me, number: self.requests };
-                out.send(pointer, Message::Request { ask, token, hops: 0, possessions });
+                // A site without the token points at itself only as the prose has it; the request goes nowhere.
+                if pointer != self.me {
+                    out.send(pointer, Message::Request { ask, token, hops: 0, possessions });
+                }
             }
         }
     }
@@ -321,25 +340,35 @@ impl BulgannawarVaidya {
         }
     }
 
-    /// The last part of `Exit_CS`: tells ν others where the token is; they take turns.
+    /// The last part of `Exit_CS`: tells "any ν nodes" where the token is.
     fn inform(&self, token: &BulgannawarToken, out: &mut Outbox<Message>) {
-        let others = self.cluster.sites as u64 - 1;
-        let count = others.min(self.settings.inform as u64);
-        for nth in 0..count {
-            let turn = self.requests.wrapping_mul(count).wrapping_add(nth) % others;
-            let step = 1 + usize::try_from(turn).expect("below the number of sites");
-            let to = SiteId::new((self.me.index() + step) % self.cluster.sites);
-            out.send(to, Message::Inform { token: token.id, possessions: token.possessions });
+        let (me, sites) = (self.me, self.cluster.sites);
+        let count = self.settings.inform.min(sites - 1);
+        let message = Message::Inform { token: token.id, possessions: token.possessions };
+        match self.settings.informed {
+            Informed::Turns => {
+                for nth in 0..count as u64 {
+                    let turn =
+                        self.requests.wrapping_mul(count as u64).wrapping_add(nth) % (sites as u64 - 1);
+                    let step = 1 + usize::try_from(turn).expect("below the number of sites");
+                    out.send(SiteId::new((me.index() + step) % sites), message.clone());
+                }
+            }
+            Informed::Any => {
+                let mut others: SmallVec<[SiteId; 16]> = SiteId::others_from(me, sites).collect();
+                out.shuffle_first(count, &mut others);
+                // In which order they are told does not matter.
+                out.send_all(&others[..count].iter().copied().collect(), &message);
+            }
         }
     }
 
     /// "Choose token t using some heuristics" (section 3).
-    fn choose(&self) -> Slot {
+    fn choose(&self, out: &mut Outbox<Message>) -> Slot {
         match self.settings.choice {
             Choice::LastSeen => self.last_seen,
             Choice::Random => {
-                let tokens = self.ways.len() as u64;
-                let drawn = scramble(self.requests << 32 | self.me.index() as u64) % tokens;
+                let drawn = out.choose(self.ways.len());
                 Slot(u32::try_from(drawn).expect("tokens are numbered by 32 bits"))
             }
         }
@@ -383,11 +412,4 @@ impl BulgannawarVaidya {
 /// The token goes to the first of its queue.
 fn give(token: Box<BulgannawarToken>, out: &mut Outbox<Message>) {
     out.send(token.queue[0].ask.site, Message::Token(token));
-}
-
-/// Spreads any numbers evenly (the finalizer of `SplitMix64`).
-fn scramble(number: u64) -> u64 {
-    let number = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    number ^ number >> 31
 }

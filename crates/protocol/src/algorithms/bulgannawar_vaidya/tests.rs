@@ -182,25 +182,55 @@ fn repaired_the_late_inform_is_no_news_and_the_request_is_served() {
 #[test]
 fn the_last_seen_token_is_asked_for_and_the_first_choice_is_spread() {
     let sites = world(Cluster::of(6).with_permits(3), &[], &[]).sites().to_vec();
-    assert_eq!(sites.iter().map(|site| site.choose().0).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
-    let mut hearing = sites[3].clone();
     let mut out = Outbox::new();
+    assert_eq!(sites.iter().map(|site| site.choose(&mut out).0).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
+    let mut hearing = sites[3].clone();
     hearing.receive(SiteId::new(2), inform(Slot(2), 4), &mut out);
-    assert_eq!((hearing.choose(), out.effects()), (Slot(2), &[][..]));
+    assert_eq!((hearing.choose(&mut out), out.effects()), (Slot(2), &[][..]));
     // What is no news is not seen.
     hearing.receive(SiteId::new(1), inform(Slot(1), 0), &mut out);
-    assert_eq!(hearing.choose(), Slot(2));
+    assert_eq!(hearing.choose(&mut out), Slot(2));
 }
 
+/// Reference: section 2.1, `Entry_CS`, "Choose token t using some heuristics"; section 3, "choose the token randomly".
 #[test]
-fn a_random_choice_is_spread_over_all_tokens() {
-    let mut site = world(Cluster::of(6).with_permits(3), &[("choice", "random")], &[]).site(node(5)).clone();
-    let mut chosen = [0_u32; 3];
-    for number in 0..3000 {
-        site.requests = number;
-        chosen[site.choose().0 as usize] += 1;
+fn with_a_random_choice_the_host_says_which_token_is_asked_for() {
+    for chosen in 0..3 {
+        let mut world = world(Cluster::of(6).with_permits(3), &[("choice", "random")], &[]);
+        world.answer(&[chosen]);
+        let holder = SiteId::new(chosen as usize);
+        let expected =
+            [Effect::Chose { taken: chosen, of: 3 }, send(holder, request(node(6), Slot(chosen), 0))];
+        assert_eq!(world.request(node(6)), expected);
+        assert!(world.end_answers());
     }
-    assert!(chosen.iter().all(|times| (900..1100).contains(times)), "{chosen:?}");
+}
+
+/// Reference: section 2.1, `Exit_CS`, "send INFORM(I, t) message to any ν nodes".
+#[test]
+fn the_host_says_who_is_informed() {
+    let options = [("inform", "2"), ("informed", "any")];
+    let mut told = Vec::new();
+    for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)] {
+        let mut world = world(Cluster::of(4), &options, &[node(1)]);
+        world.answer(&[first, second]);
+        let effects = world.release(node(1));
+        assert!(world.end_answers());
+        let [
+            Effect::Chose { .. },
+            Effect::Chose { .. },
+            Effect::Send { to: one, .. },
+            Effect::Send { to: other, .. },
+        ] = effects[..]
+        else {
+            panic!("two choices and two messages: {effects:?}")
+        };
+        assert!(one < other, "the order of messages to different sites does not matter");
+        told.push((one, other));
+    }
+    told.sort_unstable();
+    told.dedup();
+    assert_eq!(told, [(node(2), node(3)), (node(2), node(4)), (node(3), node(4))]);
 }
 
 #[test]

@@ -24,6 +24,7 @@
 //! permissions enters before it hears of an earlier request.
 //!
 //! **Departures**
+//! - No **choice** is open while it runs. Who has which permission at the start is: nobody has one but a holder (ours).
 //! - A waiting site that grants an earlier request asks its sender for the permission back at once, with its own old
 //!   timestamp. Sanders' rules change the sets and do not say so; without it the site waits for ever (`text=printed`
 //!   keeps that variant for the checker; erratum `carvalho-sanders-section-8`).
@@ -38,6 +39,10 @@
 //! - I3: the clock is not behind the site's own request.
 //! - I4: between two sites there is at most one permission: held by one of them, or on its way.
 
+mod facts;
+
+use std::fmt;
+
 use crate::algorithms::request::RequestState;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
@@ -47,8 +52,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Count, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
-    SiteSet, Timestamp, View, invariant,
+    Algorithm, Clock, Cluster, Count, Described, Family, Holders, NOT_A_PEER, Numbers, Outbox, Phase,
+    PlanError, Site, SiteId, SiteSet, Timestamp, View, invariant,
 };
 
 /// One site of Carvalho and Roucairol's algorithm.
@@ -99,11 +104,32 @@ crate::numbered! { Message {
     1 => Grant { ask },
 } }
 
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Request { clock, ask } => {
+                write!(f, "REQUEST(ts {}, ask {})", clock.value(), ask.value())
+            }
+            Message::Grant { ask } => write!(f, "GRANT(to ask {})", ask.value()),
+        }
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
             Message::Request { .. } => "REQUEST",
             Message::Grant { .. } => "GRANT",
+        }
+    }
+
+    fn numbers(&mut self, from: SiteId, to: SiteId, numbers: &mut Numbers<'_>) {
+        match self {
+            Message::Request { clock, ask } => {
+                numbers.clock(clock);
+                numbers.count(Family::Pair(from, to), ask);
+            }
+            Message::Grant { ask } => numbers.count(Family::Pair(to, from), ask),
         }
     }
 
@@ -239,6 +265,7 @@ impl Described for CarvalhoRoucairol {
         channels: Channels::Unordered,
         assumes: "reliable channels",
         order: Order::Fair,
+        bypass: None,
         failures: Failures::NONE,
         options: &[OptionInfo::text(
             "printed: a waiting site that grants does not ask again, and deadlocks; for the checker only",
@@ -314,11 +341,26 @@ impl Algorithm for CarvalhoRoucairol {
         self.state.timestamp()
     }
 
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        let me = self.me;
+        numbers.clock(&mut self.clock);
+        self.state.numbers(numbers);
+        for (site, peer) in SiteId::all(self.peers.len()).zip(&mut self.peers) {
+            numbers.count(Family::Pair(me, site), &mut peer.asked_by_me);
+            numbers.count(Family::Pair(site, me), &mut peer.asked_me);
+        }
+    }
+
     fn view(&self) -> View {
-        let view = View::new().set("status set S", &self.held).set("deferred", &self.deferred);
-        let sites = SiteId::all(self.peers.len()).filter(|&site| site != self.me);
+        let mut asked = SiteSet::all_but(self.me, self.peers.len());
+        asked.subtract(&self.held);
+        let view = View::new()
+            .set("status set S", &self.held)
+            .set("request set R", &asked)
+            .set("deferred", &self.deferred)
+            .value("highest ts seen", self.clock.value());
         match self.state {
-            RequestState::Waiting(_) => view.waiting_for(sites.filter(|&site| !self.held.contains(site))),
+            RequestState::Waiting(_) => view.waiting_for(asked.iter()),
             RequestState::Idle | RequestState::Executing(_) => view,
         }
     }

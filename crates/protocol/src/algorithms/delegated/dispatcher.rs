@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::mutant::{self, Mutant};
-use crate::{Cluster, Holders, SiteId, Slot, View, invariant};
+use crate::{Cluster, Family, Holders, ModelFacts, Numbers, SiteId, Slot, View, invariant};
 
 use super::message::{Permit, Waiter};
 
@@ -57,9 +57,36 @@ pub(super) enum Order {
 impl Dispatcher {
     /// What a picture of the leader shows: who waits, and who was told to pass the permits on to whom.
     pub(super) fn view(&self) -> View {
-        let view = View::new().queue("queue", self.queue.iter().map(|queued| queued.waiter.site));
+        let home = self.permits.iter().filter(|record| record.home.is_some());
+        let view = View::new()
+            .queue("queue", self.queue.iter().map(|queued| queued.waiter.site))
+            .value("permits at home", home.count())
+            .value("longest chain B", self.max_chain)
+            .table("last request", &self.last);
         let chains = self.permits.iter().filter(|record| !record.chain.is_empty());
         chains.fold(view, |view, record| view.queue("chain", record.chain.iter().map(|waiter| waiter.site)))
+    }
+
+    /// When the chain of a permit that is at home was issued does not matter any more.
+    pub(super) fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        for (site, number) in SiteId::all(self.last.len()).zip(&mut self.last) {
+            numbers.number(Family::Site(site), number);
+        }
+        for queued in &mut self.queue {
+            queued.waiter.numbers(numbers);
+            numbers.number(Family::Token(0), &mut queued.since);
+        }
+        for record in &mut self.permits {
+            match &mut record.home {
+                Some(permit) => {
+                    permit.numbers(numbers);
+                    record.since = 0;
+                }
+                None => numbers.number(Family::Token(0), &mut record.since),
+            }
+            record.chain.iter_mut().for_each(|waiter| waiter.numbers(numbers));
+        }
+        numbers.number(Family::Token(0), &mut self.issued);
     }
 
     /// The first slots are with the holders, the other permits at home.
@@ -196,6 +223,28 @@ impl Dispatcher {
             record.chain.iter().zip(after).any(|pair| pair == (&tail, &next))
         };
         self.permits.iter().any(pairs)
+    }
+
+    /// Adds what the leader knows, in the terms of the model.
+    pub(super) fn facts(&self, facts: &mut ModelFacts) {
+        for (site, last) in SiteId::all(self.last.len()).zip(&self.last) {
+            facts.value("last", &[&site], last);
+        }
+        for (at, QueuedWaiter { waiter, .. }) in self.queue.iter().enumerate() {
+            facts.holds("queued", &[&waiter.site, &waiter.number]);
+            for later in self.queue.iter().skip(at + 1) {
+                facts.holds("ahead", &[&waiter.site, &later.waiter.site]);
+            }
+        }
+        for Record { home, chain, .. } in &self.permits {
+            facts.holds_if(home.is_some(), "home", &[]);
+            for (at, Waiter { site, number }) in chain.iter().enumerate() {
+                facts.holds("chain", &[site, number]);
+                for later in chain.iter().skip(at + 1) {
+                    facts.holds("before", &[site, number, &later.site, &later.number]);
+                }
+            }
+        }
     }
 
     /// The numbered invariants of the dispatcher.

@@ -7,7 +7,9 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Described, Holders, Phase, PlanError, SiteId, Slot, View, invariant};
+use crate::{
+    Algorithm, Cluster, Described, Family, Holders, Numbers, Phase, PlanError, SiteId, Slot, View, invariant,
+};
 
 use super::dispatcher::Dispatcher;
 use super::{Delegated, DelegatedSetup, DelegatedState, Message, Permit, Waiter};
@@ -23,6 +25,7 @@ impl Described for Delegated {
         channels: Channels::Unordered,
         assumes: "reliable channels; the leader does not fail within a view",
         order: Order::Fair,
+        bypass: None,
         failures: Failures::NONE,
         options: &[
             OptionInfo {
@@ -117,6 +120,18 @@ impl Algorithm for Delegated {
         at_home + usize::from(self.phase() == Phase::Executing)
     }
 
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        numbers.number(Family::Site(self.me), &mut self.number);
+        match &mut self.state {
+            DelegatedState::Idle | DelegatedState::Waiting { next: None } => {}
+            DelegatedState::Waiting { next: Some(next) } => next.numbers(numbers),
+            DelegatedState::Executing { permit } => permit.numbers(numbers),
+        }
+        if let Some(dispatcher) = &mut self.dispatcher {
+            dispatcher.numbers(numbers);
+        }
+    }
+
     fn view(&self) -> View {
         let view = match &self.dispatcher {
             Some(dispatcher) => dispatcher.view(),
@@ -124,9 +139,10 @@ impl Algorithm for Delegated {
         };
         match &self.state {
             DelegatedState::Waiting { next: Some(next) } => view.pointer("next", next.site),
-            DelegatedState::Executing { permit } => {
-                view.queue("next", permit.next.iter().map(|waiter| waiter.site))
-            }
+            DelegatedState::Executing { permit } => view
+                .value("permit", permit.slot.0)
+                .queue("next", permit.next.iter().map(|waiter| waiter.site))
+                .queue("ask again", permit.again.iter().map(|waiter| waiter.site)),
             DelegatedState::Idle | DelegatedState::Waiting { next: None } => view,
         }
     }

@@ -1,8 +1,10 @@
 //! What the sites of `delegated` say to each other.
 
 use std::collections::VecDeque;
+use std::fmt;
 
-use crate::{SiteId, Slot};
+use crate::view::listed;
+use crate::{Family, Numbers, SiteId, Slot};
 
 /// Identifies a request by its site and its sequence number at that site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +55,18 @@ pub enum Message {
     },
 }
 
+impl Waiter {
+    pub(super) fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        numbers.number(Family::Site(self.site), &mut self.number);
+    }
+}
+
+impl Permit {
+    pub(super) fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        self.next.iter_mut().chain(&mut self.again).for_each(|waiter| waiter.numbers(numbers));
+    }
+}
+
 #[cfg(feature = "serde")]
 crate::numbered! { Message {
     0 => Request { number },
@@ -61,6 +75,29 @@ crate::numbered! { Message {
     3 => Release { number, permit },
 } }
 
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sites = |waiters: &mut dyn Iterator<Item = &Waiter>| listed(waiters.map(|waiter| waiter.site));
+        match self {
+            Message::Request { number } => write!(f, "REQ({number})"),
+            Message::Perm { number, permit } => {
+                let Permit { slot, next, again } = &**permit;
+                write!(f, "PERM {}(to request {number}, next [{}]", slot.0, sites(&mut next.iter()))?;
+                if again.is_empty() {
+                    f.write_str(")")
+                } else {
+                    write!(f, ", again [{}])", sites(&mut again.iter()))
+                }
+            }
+            Message::Append { after, next } => write!(f, "APPEND({} after request {after})", next.site),
+            Message::Release { number, permit } => {
+                let again = sites(&mut permit.again.iter());
+                write!(f, "REL {}(of request {number}, again [{again}])", permit.slot.0)
+            }
+        }
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
@@ -68,6 +105,24 @@ impl crate::Message for Message {
             Message::Perm { .. } => "PERM",
             Message::Append { .. } => "APPEND",
             Message::Release { .. } => "REL",
+        }
+    }
+
+    fn numbers(&mut self, from: SiteId, to: SiteId, numbers: &mut Numbers<'_>) {
+        match self {
+            Message::Request { number } => numbers.number(Family::Site(from), number),
+            Message::Perm { number, permit } => {
+                numbers.number(Family::Site(to), number);
+                permit.numbers(numbers);
+            }
+            Message::Append { after, next } => {
+                numbers.number(Family::Site(to), after);
+                next.numbers(numbers);
+            }
+            Message::Release { number, permit } => {
+                numbers.number(Family::Site(from), number);
+                permit.numbers(numbers);
+            }
         }
     }
 

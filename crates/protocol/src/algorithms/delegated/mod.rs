@@ -36,7 +36,7 @@
 //! **Assumes** reliable channels; FIFO is not needed. The leader does not fail: on a view change all is rebuilt from
 //! the view and the holders.
 //!
-//! **Departures** from the sketch: the host carries the fence, so PERM does not. Requests are numbered, so that
+//! **Departures** from the sketch, in which no **choice** is open: the host carries the fence, so PERM does not. Requests are numbered, so that
 //! duplicates and late APPENDs are recognised.
 //!
 //! **Invariants**
@@ -50,6 +50,7 @@
 //! - I7: whoever waits and is told what follows it is followed by that in its chain.
 
 mod dispatcher;
+mod facts;
 mod info;
 mod message;
 #[cfg(test)]

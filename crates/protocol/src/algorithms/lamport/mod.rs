@@ -24,6 +24,7 @@
 //! **Assumes** reliable FIFO channels. Without the order two sites get in with N = 2 (see the tests).
 //!
 //! **Departures**
+//! - The one **choice** that is open, by how much a clock moves on, is a fixed policy of ours: by one.
 //! - The clock ticks when something is sent; a receipt only raises it. The chapter leaves it open, Lamport's rule ticks
 //!   at a receipt too. Requests and proofs come in the same order, and far fewer states differ only in their clocks.
 //! - A REPLY names the request that it answers, so that one which nobody asked for is recognised. (Duplicates need no
@@ -37,16 +38,20 @@
 //! - I5: the clock is not behind anything that the site has heard or asked.
 //! - I6: nobody who waits or executes has an earlier request than a site that executes.
 
+mod facts;
+
+use std::fmt;
+
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Span, Tokens,
+    BypassClaim, Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Range, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
-    SiteSet, Timestamp, View, invariant,
+    Algorithm, Clock, Cluster, Described, Holders, NOT_A_PEER, Numbers, Outbox, Phase, PlanError, Site,
+    SiteId, SiteSet, Timestamp, View, invariant,
 };
 
 /// One site of Lamport's algorithm.
@@ -137,12 +142,32 @@ impl Message {
     }
 }
 
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Request { clock } => write!(f, "REQUEST(ts {})", clock.value()),
+            Message::Reply { clock, to } => write!(f, "REPLY(ts {}, to ts {})", clock.value(), to.value()),
+            Message::Release { clock } => write!(f, "RELEASE(ts {})", clock.value()),
+        }
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
             Message::Request { .. } => "REQUEST",
             Message::Reply { .. } => "REPLY",
             Message::Release { .. } => "RELEASE",
+        }
+    }
+
+    fn numbers(&mut self, _: SiteId, _: SiteId, numbers: &mut Numbers<'_>) {
+        match self {
+            Message::Request { clock } | Message::Release { clock } => numbers.clock(clock),
+            Message::Reply { clock, to } => {
+                numbers.clock(clock);
+                numbers.clock(to);
+            }
         }
     }
 
@@ -295,6 +320,9 @@ impl Described for Lamport {
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",
         order: Order::Timestamp,
+        bypass: Some(BypassClaim::each_other_once(
+            "ch. 9, section 9.3: \"The algorithm executes CS requests in the increasing order of timestamps\"",
+        )),
         failures: Failures::NONE,
         options: &[OptionInfo {
             name: "omit-replies",
@@ -387,6 +415,23 @@ impl Algorithm for Lamport {
         match self.state {
             LamportState::Idle => None,
             LamportState::Waiting { request, .. } | LamportState::Executing { request } => Some(request),
+        }
+    }
+
+    /// While the process is idle, its last request only bounds what may still be answered, as the clock does.
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        match &mut self.state {
+            LamportState::Idle => self.last_request = self.clock,
+            LamportState::Waiting { request, .. } | LamportState::Executing { request } => {
+                numbers.timestamp(request);
+            }
+        }
+        numbers.clock(&mut self.clock);
+        numbers.clock(&mut self.last_request);
+        self.queue.iter_mut().for_each(|request| numbers.timestamp(request));
+        for peer in &mut self.peers {
+            numbers.remembered_clock(&mut peer.last_message);
+            numbers.remembered_clock(&mut peer.answered);
         }
     }
 

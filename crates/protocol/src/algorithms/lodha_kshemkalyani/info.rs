@@ -1,17 +1,19 @@
 //! What is known of Lodha and Kshemkalyani's algorithm, and how it starts.
 
 use super::leaving::Custody;
+use super::message::remembered;
 use super::text::LodhaText;
 use super::{LodhaKshemkalyani, LodhaRules, Message, invariants};
 use crate::algorithms::request::RequestState;
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Span, Tokens,
+    BypassClaim, Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Range, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Described, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp, View,
+    Algorithm, Clock, Cluster, Described, Family, Holders, Numbers, Phase, PlanError, SiteId, SiteSet,
+    Timestamp, View,
 };
 
 /// What all sites share: fixed before the first one starts.
@@ -32,6 +34,9 @@ impl Described for LodhaKshemkalyani {
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",
         order: Order::Timestamp,
+        bypass: Some(BypassClaim::each_other_once(
+            "Lodha & Kshemkalyani 2000, section 4.3, Theorem 1: requests are satisfied in decreasing order of priority",
+        )),
         failures: Failures::NONE,
         options: &[
             OptionInfo::texts(
@@ -163,6 +168,26 @@ impl Algorithm for LodhaKshemkalyani {
 
     fn timestamp(&self) -> Option<Timestamp> {
         self.own()
+    }
+
+    /// A finished request before all others says as much as none.
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        numbers.clock(&mut self.clock);
+        self.state.numbers(numbers);
+        self.queue.iter_mut().for_each(|request| numbers.timestamp(request));
+        self.last_request.iter_mut().for_each(|clock| numbers.remembered_clock(clock));
+        remembered(&mut self.executed, numbers);
+        if let Some(finished) = &mut self.finished {
+            numbers.remembered_clock(&mut finished.clock);
+        }
+        self.finished = self.finished.filter(|finished| finished.clock > Clock::ZERO);
+        if let Some(custody) = &mut self.custody {
+            custody.held.iter_mut().for_each(|owed| numbers.timestamp(&mut owed.request));
+            numbers.number(Family::Site(self.me), &mut custody.sent);
+            for (site, received) in SiteId::all(custody.received.len()).zip(&mut custody.received) {
+                numbers.remembered(Family::Site(site), received);
+            }
+        }
     }
 
     fn view(&self) -> View {

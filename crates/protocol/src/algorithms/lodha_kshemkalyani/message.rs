@@ -1,6 +1,9 @@
 //! What the sites of Lodha and Kshemkalyani's algorithm say to each other.
 
-use crate::{Clock, SiteSet, Timestamp};
+use std::fmt;
+
+use crate::view::listed;
+use crate::{Clock, Family, Numbers, SiteId, SiteSet, Timestamp};
 
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -66,6 +69,38 @@ pub struct Owed {
     pub answered: SiteSet,
 }
 
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = |what: &str, clock: &Option<Clock>| {
+            clock.map_or(String::new(), |clock| format!(", {what} {}", clock.value()))
+        };
+        match self {
+            Message::Request { clock, answers } => {
+                write!(f, "REQUEST(SN {}{})", clock.value(), known("answers SN", answers))
+            }
+            Message::Reply { to, executed, highest } => {
+                let (executed, highest) = (known("executed SN", executed), known("highest", highest));
+                write!(f, "REPLY(to SN {}{executed}{highest})", to.value())
+            }
+            Message::Flush { executed, highest } => {
+                write!(f, "FLUSH(executed SN {}{})", executed.value(), known("highest", highest))
+            }
+            Message::Handover { finished, owed, .. } => {
+                let requests = listed(owed.iter().map(|owed| owed.request));
+                write!(f, "HANDOVER(executed {finished}, for {requests})")
+            }
+        }
+    }
+}
+
+/// Visits a clock that is only remembered; one before all others says as much as none.
+pub(super) fn remembered(clock: &mut Option<Clock>, numbers: &mut Numbers<'_>) {
+    if let Some(clock) = clock {
+        numbers.remembered_clock(clock);
+    }
+    *clock = clock.filter(|&clock| clock > Clock::ZERO);
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
@@ -73,6 +108,40 @@ impl crate::Message for Message {
             Message::Reply { .. } => "REPLY",
             Message::Flush { .. } => "FLUSH",
             Message::Handover { .. } => "HANDOVER",
+        }
+    }
+
+    fn numbers(&mut self, from: SiteId, _: SiteId, numbers: &mut Numbers<'_>) {
+        match self {
+            Message::Request { clock, answers } => {
+                numbers.clock(clock);
+                if let Some(clock) = answers {
+                    numbers.clock(clock);
+                }
+            }
+            Message::Reply { to, executed, highest } => {
+                numbers.clock(to);
+                remembered(executed, numbers);
+                if let Some(clock) = highest {
+                    numbers.clock(clock);
+                }
+            }
+            Message::Flush { executed, highest } => {
+                numbers.clock(executed);
+                if let Some(clock) = highest {
+                    numbers.clock(clock);
+                }
+            }
+            Message::Handover { number, finished, highest, owed } => {
+                numbers.number(Family::Site(from), number);
+                numbers.timestamp(finished);
+                if let Some(clock) = highest {
+                    numbers.clock(clock);
+                }
+                for owed in owed {
+                    numbers.timestamp(&mut owed.request);
+                }
+            }
         }
     }
 

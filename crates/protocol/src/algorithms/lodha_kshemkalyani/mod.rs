@@ -45,6 +45,7 @@
 //!    it is the sender's previous REQUEST.
 //!
 //! And further:
+//! - No **choice** is open. How long `keep-deferred` waits is a policy of ours, and the checker lets the timer run out at any moment.
 //! - A REPLY names the request that it answers, a HANDOVER has a number, and a site remembers the last request of each
 //!   other site, so that duplicates are recognised. The paper's channels do not duplicate.
 //! - `combined-exit`, which the paper only sketches, deadlocks as soon as a site's next REQUEST overtakes the answer

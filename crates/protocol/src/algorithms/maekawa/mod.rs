@@ -28,6 +28,7 @@
 //! **Assumes** reliable channels. The chapter also assumes FIFO; it is not needed.
 //!
 //! **Departures**
+//! - No **choice** is open while it runs: which request sets there are is fixed before (`quorums`).
 //! - Deadlocks are kept away by one of two other sets of rules (`deadlock=yield`, the default, or `fail`): the
 //!   chapter's deadlock with three sites (`text=printed` keeps them for the checker, `text=1985` Maekawa's own;
 //!   errata `maekawa-chapter-deadlock`, `maekawa-1985-rules`). See [`arbiter`](crate::algorithms::arbiter).
@@ -70,6 +71,7 @@ impl Coterie for RequestSets {
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels",
         order: Order::Fair,
+        bypass: None,
         failures: Failures::NONE,
         options: &[
             OptionInfo {
@@ -101,7 +103,7 @@ impl Coterie for RequestSets {
             }),
             sync_delay: "2T",
         },
-        memory: Memory { fixed: 600, per_site: 16 },
+        memory: Memory { fixed: 640, per_site: 12 },
         departures: &[
             "deadlock rules that do not deadlock: whoever is inquired yields, or FAILED and remembered INQUIREs",
             "every message names its request, REPLY, INQUIRE and YIELD their turn: late ones are recognised, no FIFO needed",

@@ -56,6 +56,31 @@ fn section_9_8_1(options: &[(&str, &str)]) -> (Triangle, [Vec<crate::Effect<Mess
     (Triangle { world, requesters: [i, j, k], shared: [ij, jk, ki] }, crossing)
 }
 
+/// Reference: section 9.9.6, the example: the quorums {1,2,3}, {2,4,5} and {4,1,6}; sites 3, 5 and 6 request, and 3's
+/// request comes first to both sites that it asks.
+#[test]
+fn of_three_that_share_a_site_pair_by_pair_the_one_that_both_permit_enters_alone() {
+    let [s1, s2, s3, s4, s5, s6] = SiteId::first();
+    let sets = ("quorums", "0.1.2/0.1.2/0.1.2/1.3.4/1.3.4/0.3.5");
+    let mut world = World::<Maekawa>::with(6, &[sets, ("deadlock", "fail")]);
+    assert_eq!(world.request(s3), [send(s1, request(1)), send(s2, request(1))]);
+    assert_eq!(world.request(s5), [send(s2, request(1)), send(s4, request(1))]);
+    assert_eq!(world.request(s6), [send(s1, request(1)), send(s4, request(1))]);
+    assert_eq!(world.deliver(s3, s2), [send(s3, reply(1, 1, 1))]);
+    assert_eq!(world.deliver(s3, s1), [send(s3, reply(1, 1, 1))]);
+    // Sites 2 and 1 reject the others.
+    assert_eq!(world.deliver(s5, s2), [send(s5, failed(1))]);
+    assert_eq!(world.deliver(s6, s1), [send(s6, failed(1))]);
+    assert_eq!(world.deliver(s2, s3), []);
+    assert_eq!(world.deliver(s1, s3), [enter()]);
+    // Whomever site 4 permits, no other enters before site 3 leaves.
+    world.settle();
+    assert_eq!(world.inside().iter().collect::<Vec<_>>(), [s3]);
+    let _ = world.release(s3);
+    world.settle();
+    assert_eq!(world.inside().iter().collect::<Vec<_>>(), [s5]);
+}
+
 /// Reference: section 9.8.1, "the following scenario is possible". Of the three, S_i has the smallest timestamp.
 #[test]
 fn the_deadlock_of_three_is_resolved_by_one_yield() {

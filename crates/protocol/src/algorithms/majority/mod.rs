@@ -23,9 +23,13 @@
 //! site's return: that needs FIFO.
 //!
 //! **Departures**: the deadlock rules, the numbers on messages and the way back after a failure are those of the
-//! [`arbiter`](crate::algorithms::arbiter); the chapter gives none for majorities.
+//! [`arbiter`](crate::algorithms::arbiter); the chapter gives none for majorities. Which majority a request asks is a
+//! **choice** that it leaves open: by default the requester and the next ones in the ring (a policy of ours), with
+//! `quorum=any` the host chooses.
 //!
 //! **Invariants**: A1 to A5, R1 to R5, P1 and P2 of the [`arbiter`](crate::algorithms::arbiter) module, Q1 and Q2 of the site.
+
+use smallvec::SmallVec;
 
 use crate::quorum::majority;
 use crate::quorum::votes::majority_of;
@@ -35,7 +39,7 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
 
-use crate::algorithms::arbiter::{Coterie, DeadlockRules, EXCHANGE, QuorumSite, RETURN};
+use crate::algorithms::arbiter::{Coterie, DeadlockRules, EXCHANGE, Post, QuorumSite, RETURN};
 
 /// One site of majority voting.
 pub type Majority = QuorumSite<Votes>;
@@ -47,6 +51,8 @@ pub struct Votes {
     of_site: Box<[u32]>,
     /// How many make a quorum: more than half.
     quota: u64,
+    /// Whether the host chooses the quorum.
+    is_open: bool,
 }
 
 impl Coterie for Votes {
@@ -60,6 +66,7 @@ impl Coterie for Votes {
         channels: Channels::Unordered,
         assumes: "reliable channels, failures known for certain",
         order: Order::Fair,
+        bypass: None,
         failures: Failures { crash: true, recovery: true, partition: false },
         options: &[
             OptionInfo {
@@ -70,6 +77,12 @@ impl Coterie for Votes {
                     notation: "a number for each site such as 3.1.1.1",
                 },
                 default: "equal",
+            },
+            OptionInfo {
+                name: "quorum",
+                about: "which majority a request asks: the site itself and the next ones in a ring, or any, which the host chooses",
+                range: Range::Open { policies: &["ring"], any: "any" },
+                default: "ring",
             },
             DeadlockRules::OPTION,
         ],
@@ -98,6 +111,7 @@ impl Coterie for Votes {
         memory: Memory { fixed: 600, per_site: 32 },
         departures: &[
             "a return of a failed site needs FIFO channels; all else needs no order",
+            "which majority is asked, which is open: the next ones in a ring; or the host chooses",
             "deadlock rules, numbers on messages and recovery are those of the shared arbiter; the chapter gives none",
         ],
     };
@@ -110,7 +124,8 @@ impl Coterie for Votes {
         if votes.iter().all(|&votes| votes == 0) {
             return Err(refused("nobody has a vote: give at least one site one".to_owned()));
         }
-        Ok(Votes { rules: DeadlockRules::of(values), quota: majority_of(&votes), of_site: votes.into() })
+        let (rules, quota) = (DeadlockRules::of(values), majority_of(&votes));
+        Ok(Votes { rules, quota, of_site: votes.into(), is_open: values.get("quorum") == "any" })
     }
 
     fn rules(&self) -> DeadlockRules {
@@ -121,15 +136,53 @@ impl Coterie for Votes {
         self.of_site.len()
     }
 
-    /// Itself and the next ones in the ring until the votes suffice, without those whose votes turn out not to be
-    /// needed.
+    /// Itself and the next ones in the ring.
     fn quorum(&self, me: SiteId, _: Clock, absent: &SiteSet) -> Option<SiteSet> {
-        let worth = |site: SiteId| u64::from(self.of_site[site.index()]);
-        let ring = || std::iter::once(me).chain(SiteId::others_from(me, self.of_site.len()));
+        let ring = std::iter::once(me).chain(SiteId::others_from(me, self.of_site.len()));
+        self.first_majority(ring, absent)
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// One site after the other, until the votes suffice.
+    fn any_quorum(&self, absent: &SiteSet, post: &mut Post<'_>) -> Option<SiteSet> {
+        let present =
+            SiteId::all(self.of_site.len()).filter(|&site| self.worth(site) > 0 && !absent.contains(site));
+        let mut order: SmallVec<[SiteId; 16]> = present.collect();
+        let (mut sum, mut asked) = (0, 0);
+        while sum < self.quota && asked < order.len() {
+            let chosen = asked + post.choose(order.len() - asked);
+            order.swap(asked, chosen);
+            sum += self.worth(order[asked]);
+            asked += 1;
+        }
+        self.first_majority(order[..asked].iter().copied(), absent)
+    }
+
+    /// The sites before it in the ring; with unequal votes it may be any.
+    fn askers(&self, _: SiteId) -> usize {
+        let equal = self.of_site.iter().all(|&votes| votes == self.of_site[0]);
+        if equal && !self.is_open { majority::least(self.of_site.len()) } else { self.of_site.len() }
+    }
+}
+
+impl Votes {
+    fn worth(&self, site: SiteId) -> u64 {
+        u64::from(self.of_site[site.index()])
+    }
+
+    /// The first ones of `order` until the votes suffice, without those, but for the first, whose votes turn out not to be needed.
+    fn first_majority(
+        &self,
+        order: impl Iterator<Item = SiteId> + Clone,
+        absent: &SiteSet,
+    ) -> Option<SiteSet> {
         let (mut quorum, mut sum) = (SiteSet::new(), 0);
-        for site in ring().filter(|&site| worth(site) > 0 && !absent.contains(site)) {
+        for site in order.clone().filter(|&site| self.worth(site) > 0 && !absent.contains(site)) {
             quorum.insert(site);
-            sum += worth(site);
+            sum += self.worth(site);
             if sum >= self.quota {
                 break;
             }
@@ -137,19 +190,13 @@ impl Coterie for Votes {
         if sum < self.quota {
             return None;
         }
-        for site in ring().skip(1) {
-            if quorum.contains(site) && sum - worth(site) >= self.quota {
+        for site in order.skip(1) {
+            if quorum.contains(site) && sum - self.worth(site) >= self.quota {
                 quorum.remove(site);
-                sum -= worth(site);
+                sum -= self.worth(site);
             }
         }
         Some(quorum)
-    }
-
-    /// The sites before it in the ring; with unequal votes it may be any.
-    fn askers(&self, _: SiteId) -> usize {
-        let equal = self.of_site.iter().all(|&votes| votes == self.of_site[0]);
-        if equal { majority::least(self.of_site.len()) } else { self.of_site.len() }
     }
 }
 

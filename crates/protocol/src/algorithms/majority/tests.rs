@@ -149,3 +149,21 @@ fn correct_sites_are_never_reported_whatever_fails_and_returns() {
         }
     }
 }
+
+/// Reference: section 9.7, "a majority of sites": any.
+#[test]
+fn with_any_quorum_the_host_chooses_a_majority() {
+    let mut asked = Vec::new();
+    for answers in [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]] {
+        let mut world = World::<Majority>::with(3, &[("quorum", "any")]);
+        world.answer(&answers);
+        let _ = world.request(SiteId::new(2));
+        assert!(world.end_answers());
+        let mut to: Vec<usize> = world.in_flight().map(|(_, to, _)| to.index()).collect();
+        to.sort_unstable();
+        asked.push(to);
+    }
+    asked.sort_unstable();
+    asked.dedup();
+    assert_eq!(asked, [vec![0], vec![0, 1], vec![1]]);
+}

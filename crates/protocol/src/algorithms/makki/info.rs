@@ -22,6 +22,7 @@ impl Described for Makki {
         channels: Channels::Unordered,
         assumes: "reliable channels, and a message and its answer within 2T (here that only saves messages)",
         order: Order::Fair,
+        bypass: None,
         failures: Failures::NONE,
         options: &[],
         variants: &[],
@@ -124,13 +125,17 @@ impl Algorithm for Makki {
 
     fn view(&self) -> View {
         let view = match &self.place {
-            Place::Here { token, .. } => {
-                View::new().queue("token queue", token.queue.iter().map(|waiter| waiter.site))
-            }
+            Place::Here { token, .. } => View::new()
+                .queue("token queue", token.queue.iter().map(|waiter| waiter.site))
+                .value("semaphore", token.semaphore)
+                .value("round of the token", token.round),
             Place::Away { stop, .. } if *stop != self.me => View::new().pointer("token stops at", *stop),
             Place::Away { .. } => View::new(),
         };
+        let Collector { round, site } = self.collector;
+        let view = if site == self.me { view } else { view.pointer("collects", site) };
         view.queue("collected", self.collected.iter().map(|waiter| waiter.site))
+            .value("round that it knows", round)
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

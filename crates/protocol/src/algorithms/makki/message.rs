@@ -1,7 +1,9 @@
 //! What the sites of `makki` say to each other.
 
 use std::collections::VecDeque;
+use std::fmt;
 
+use crate::view::listed;
 use crate::{SiteId, SiteSet};
 
 /// Identifies a request by its site and its sequence number at that site.
@@ -65,6 +67,22 @@ crate::numbered! { Message {
     2 => Release { at, total },
     3 => Announce { round },
 } }
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Request { waiter, round } => {
+                write!(f, "REQUEST({}, number {}, round {round})", waiter.site, waiter.number)
+            }
+            Message::Token { token, .. } => {
+                let queue = listed(token.queue.iter().map(|waiter| waiter.site));
+                write!(f, "TOKEN(semaphore {}, Q = [{queue}], round {})", token.semaphore, token.round)
+            }
+            Message::Release { at, total } => write!(f, "RELEASE(at move {at}, {total} in all)"),
+            Message::Announce { round } => write!(f, "ANNOUNCE(round {round})"),
+        }
+    }
+}
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

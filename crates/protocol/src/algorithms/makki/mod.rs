@@ -24,7 +24,8 @@
 //! **Assumes** reliable channels; FIFO is not needed, and no bound on delays: 2T only saves messages. (The report notes
 //! that the published algorithm relies on it.)
 //!
-//! **Ours**, where the outline is silent:
+//! **Ours**, where the outline is silent. All of it is fixed; no **choice** is left to the host, but the checker lets the timer
+//! run out at any moment.
 //! - Rounds are numbered. A REQUEST that reaches a site that collects no longer is forwarded to the one that it knows
 //!   to collect, so that no request is lost whenever the timer runs out.
 //! - Who collects is seen from the token by those that it visits; only the others are told by ANNOUNCE, and only if the

@@ -9,7 +9,9 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Described, Holders, Phase, PlanError, SiteId, View, invariant};
+use crate::{
+    Algorithm, Cluster, Described, Family, Holders, Numbers, Phase, PlanError, SiteId, View, invariant,
+};
 
 use super::{Edge, Holder, Message, Raymond, Tree};
 
@@ -34,6 +36,7 @@ impl Described for Raymond {
         channels: Channels::Unordered,
         assumes: "reliable channels; for recovery also FIFO and certain knowledge of failures",
         order: Order::Fair,
+        bypass: None,
         failures: Failures { crash: false, recovery: true, partition: false },
         options: &[
             OptionInfo {
@@ -131,6 +134,13 @@ impl Algorithm for Raymond {
 
     fn tokens(&self) -> usize {
         usize::from(self.holder == Holder::Me)
+    }
+
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        let me = self.me;
+        for (neighbour, edge) in self.tree.neighbours(me).zip(&mut self.edges) {
+            numbers.number(Family::Pair(me.min(neighbour), me.max(neighbour)), &mut edge.crossings);
+        }
     }
 
     fn view(&self) -> View {

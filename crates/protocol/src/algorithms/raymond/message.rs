@@ -1,5 +1,9 @@
 //! What sites say to each other.
 
+use std::fmt;
+
+use crate::{Family, Numbers, SiteId};
+
 /// What neighbours in the tree say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
@@ -42,6 +46,21 @@ crate::numbered! { Message {
     4 => Advise { incarnation, holder_is_you, asked, crossings },
 } }
 
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Request { crossings } => write!(f, "REQUEST(crossing {crossings})"),
+            Message::Privilege { crossings } => write!(f, "PRIVILEGE(crossing {crossings})"),
+            Message::Initialize => f.write_str("INITIALIZE"),
+            Message::Restart { incarnation } => write!(f, "RESTART(incarnation {incarnation})"),
+            Message::Advise { holder_is_you, asked, .. } => {
+                let holder = if *holder_is_you { "you" } else { "another" };
+                write!(f, "ADVISE(HOLDER = {holder}, ASKED = {asked})")
+            }
+        }
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
@@ -50,6 +69,18 @@ impl crate::Message for Message {
             Message::Initialize => "INITIALIZE",
             Message::Restart { .. } => "RESTART",
             Message::Advise { .. } => "ADVISE",
+        }
+    }
+
+    /// Both ends count how often the privilege has crossed their edge.
+    fn numbers(&mut self, from: SiteId, to: SiteId, numbers: &mut Numbers<'_>) {
+        match self {
+            Message::Request { crossings }
+            | Message::Privilege { crossings }
+            | Message::Advise { crossings, .. } => {
+                numbers.number(Family::Pair(from.min(to), from.max(to)), crossings);
+            }
+            Message::Initialize | Message::Restart { .. } => {}
         }
     }
 

@@ -30,6 +30,7 @@
 //! for it, and certain knowledge of failures. Stable storage keeps one number: how often the site has restarted.
 //!
 //! **Departures**
+//! - No **choice** is open while it runs: queues are served in their order, and the tree is fixed before (`tree`).
 //! - REQUEST and PRIVILEGE carry how often the privilege has crossed their edge, so that duplicates and what overtakes
 //!   are recognised. The chapter's channels do not duplicate.
 //! - Recovery waits for the ADVISE of *every* neighbour. The chapter waits for a chosen delay: a missing ADVISE would
@@ -50,6 +51,7 @@
 //! - I4: of two neighbours at least one has the other for its HOLDER.
 //! - I5: the two ends of an edge count its crossings the same, or differ by the one under way.
 
+mod facts;
 mod info;
 mod message;
 mod recovery;

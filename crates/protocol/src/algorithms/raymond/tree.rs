@@ -129,6 +129,11 @@ impl Tree {
         usize::from(self.parent_of(site).is_some()) + self.children_of(site).len()
     }
 
+    /// All sites but this one.
+    pub(super) fn others(&self, site: SiteId) -> impl Iterator<Item = SiteId> {
+        SiteId::others_from(site, self.parent.len())
+    }
+
     /// Which of the neighbours of `site` the site `other` is; none if it is not.
     pub(super) fn place(&self, site: SiteId, other: SiteId) -> Option<usize> {
         let parent = self.parent_of(site);

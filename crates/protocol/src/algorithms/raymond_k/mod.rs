@@ -23,6 +23,7 @@
 //! **Assumes** reliable channels; FIFO is not needed.
 //!
 //! **Departures**
+//! - No **choice** is open: the N−K replies that are waited for are those that come first, whichever they are.
 //! - A REPLY names the newest request that it answers, instead of counting the deferred requests that it answers. Both
 //!   tell a late reply to an old request from one to the new request, in one word; the name also tells a duplicate. So
 //!   a requester keeps the set of sites whose reply it misses, not a number for each, and an old request that a newer
@@ -36,8 +37,11 @@
 //! - I4: of two sites that have asked and wait or execute, the one with the larger timestamp misses the reply of the
 //!   other. (Hence of K+1 inside the last would miss K replies: I2 forbids it.)
 
+mod facts;
 #[cfg(test)]
 mod tests;
+
+use std::fmt;
 
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
@@ -46,8 +50,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
-    SiteSet, Timestamp, View, invariant,
+    Algorithm, Clock, Cluster, Described, Holders, NOT_A_PEER, Numbers, Outbox, Phase, PlanError, Site,
+    SiteId, SiteSet, Timestamp, View, invariant,
 };
 
 /// One site of Raymond's algorithm for K permits.
@@ -102,11 +106,26 @@ crate::numbered! { Message {
     1 => Reply { to },
 } }
 
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Request { clock } => write!(f, "REQUEST(ts {})", clock.value()),
+            Message::Reply { to } => write!(f, "REPLY(to ts {})", to.value()),
+        }
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
             Message::Request { .. } => "REQUEST",
             Message::Reply { .. } => "REPLY",
+        }
+    }
+
+    fn numbers(&mut self, _: SiteId, _: SiteId, numbers: &mut Numbers<'_>) {
+        match self {
+            Message::Request { clock } | Message::Reply { to: clock } => numbers.clock(clock),
         }
     }
 
@@ -212,6 +231,7 @@ impl Described for RaymondK {
         channels: Channels::Unordered,
         assumes: "reliable channels",
         order: Order::Fair,
+        bypass: None,
         failures: Failures::NONE,
         options: &[],
         variants: &[],
@@ -282,8 +302,23 @@ impl Algorithm for RaymondK {
         (self.state != RaymondKState::Idle).then_some(Timestamp::new(self.request, self.me))
     }
 
+    /// Once all have replied and the process has left, every reply that still comes is an old one.
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        if self.state == RaymondKState::Idle && self.missing.is_empty() {
+            self.request = self.clock;
+        }
+        numbers.clock(&mut self.clock);
+        numbers.clock(&mut self.request);
+        self.last_request.iter_mut().for_each(|clock| numbers.remembered_clock(clock));
+    }
+
     fn view(&self) -> View {
-        let view = View::new().set("deferred", &self.deferred);
+        let view = View::new()
+            .set("deferred", &self.deferred)
+            .set("missing replies", &self.missing)
+            .value("may be missing to enter", self.permits - 1)
+            .value("highest ts seen", self.clock.value())
+            .table("last ts seen", self.last_request.iter().map(|clock| clock.value()));
         if self.phase() == Phase::Waiting { view.waiting_for(self.missing.iter()) } else { view }
     }
 

@@ -1,7 +1,7 @@
 //! The site that is asked: whom it has granted, and who waits for it.
 
 use crate::mutant::{self, Mutant};
-use crate::{Clock, Outbox, SiteId, SiteSet, Timestamp};
+use crate::{Clock, Numbers, Outbox, SiteId, SiteSet, Timestamp};
 
 use super::slip::Slip;
 use super::{Deadlock, Message, Sanders};
@@ -14,7 +14,7 @@ pub(super) struct Arbiter {
     /// Who has asked and not been granted, the earliest first.
     pub(super) queue: Vec<WaitingRequest>,
     /// The last request of each site: its clock and its round.
-    last: Box<[(Clock, u32)]>,
+    pub(super) last: Box<[(Clock, u32)]>,
 }
 
 /// A grant to a site of the status set, not yet released.
@@ -44,6 +44,19 @@ impl Arbiter {
             lock: holder.map(granted),
             queue: Vec::with_capacity(askers),
             last: vec![(Clock::ZERO, 0); sites].into(),
+        }
+    }
+
+    pub(super) fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        if let Some(lock) = &mut self.lock {
+            numbers.timestamp(&mut lock.request);
+        }
+        self.queue.iter_mut().for_each(|queued| numbers.timestamp(&mut queued.request));
+        for (clock, round) in &mut self.last {
+            numbers.remembered_clock(clock);
+            if *clock == Clock::ZERO {
+                *round = 0;
+            }
         }
     }
 

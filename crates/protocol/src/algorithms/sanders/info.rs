@@ -11,8 +11,8 @@ use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Described, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp, View,
-    invariant,
+    Algorithm, Clock, Cluster, Described, Holders, Numbers, Phase, PlanError, SiteId, SiteSet, Timestamp,
+    View, invariant,
 };
 
 use super::slip::{Slip, Slips};
@@ -99,6 +99,7 @@ impl Described for Sanders {
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels; failures are detected without fail",
         order: Order::Fair,
+        bypass: None,
         failures: Failures { crash: true, recovery: false, partition: false },
         options: &[
             OptionInfo {
@@ -232,6 +233,18 @@ impl Algorithm for Sanders {
 
     fn quorum(&self) -> Option<usize> {
         Some(self.request_set.len())
+    }
+
+    /// Between two requests the rounds do not matter: each request begins again.
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        numbers.clock(&mut self.clock);
+        match &mut self.state {
+            SandersState::Idle => self.rounds.fill(0),
+            SandersState::Waiting { request, .. } | SandersState::Executing { request } => {
+                numbers.timestamp(request);
+            }
+        }
+        self.arbiter.numbers(numbers);
     }
 
     fn view(&self) -> View {

@@ -1,6 +1,8 @@
 //! What the sites of Sanders' algorithm say to each other.
 
-use crate::{Clock, SiteSet};
+use std::fmt;
+
+use crate::{Clock, Numbers, SiteId, SiteSet};
 
 /// What sites say to each other. Each message names the request it concerns by its clock, and the round: how often
 /// that request has been put to this receiver, or by this sender, again (after a YIELD, or after a failure).
@@ -61,6 +63,23 @@ crate::numbered! { Message {
     5 => Release { request },
 } }
 
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let again = |round: &u32| if *round > 0 { format!(", round {round}") } else { String::new() };
+        match self {
+            Message::Request { clock, round, failed } => {
+                write!(f, "REQUEST(ts {}{}", clock.value(), again(round))?;
+                if failed.is_empty() { f.write_str(")") } else { write!(f, ", failed {failed})") }
+            }
+            Message::Grant { to, round } => write!(f, "GRANT(to ts {}{})", to.value(), again(round)),
+            Message::Fail { to, round } => write!(f, "FAIL(ts {}{})", to.value(), again(round)),
+            Message::Inquire { about, round } => write!(f, "INQUIRE(ts {}{})", about.value(), again(round)),
+            Message::Yield { request, round } => write!(f, "YIELD(ts {}{})", request.value(), again(round)),
+            Message::Release { request } => write!(f, "RELEASE(ts {})", request.value()),
+        }
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
@@ -70,6 +89,17 @@ impl crate::Message for Message {
             Message::Inquire { .. } => "INQUIRE",
             Message::Yield { .. } => "YIELD",
             Message::Release { .. } => "RELEASE",
+        }
+    }
+
+    fn numbers(&mut self, _: SiteId, _: SiteId, numbers: &mut Numbers<'_>) {
+        match self {
+            Message::Request { clock, .. }
+            | Message::Grant { to: clock, .. }
+            | Message::Fail { to: clock, .. }
+            | Message::Inquire { about: clock, .. }
+            | Message::Yield { request: clock, .. }
+            | Message::Release { request: clock } => numbers.clock(clock),
         }
     }
 

@@ -29,6 +29,8 @@
 //!
 //! **Departures** (`text=printed` keeps the first four to the letter for the checker, other values one of them; errata
 //! `sanders-…`)
+//! - No **choice** is open while it runs. Which pairs are mended how after a failure is fixed, because all sites must make the same
+//!   change to the structure.
 //! - A requester remembers an INQUIRE and yields when a FAIL comes later; as printed it forgets it, and all wait
 //!   for ever.
 //! - FAIL also goes to a newcomer that is behind another queued request, not only to one that is behind the granted
@@ -56,6 +58,7 @@
 //!   failed.
 
 mod arbiter;
+mod facts;
 #[cfg(test)]
 mod failure_runs;
 mod info;

@@ -28,6 +28,7 @@
 //! **Assumes** reliable channels. The chapter also assumes FIFO; it is not needed.
 //!
 //! **Departures**
+//! - No **choice** is open while it runs. The staircase at the start is that of the chapter, from the holder on.
 //! - A site is not in its own request set, nor in its own inform set. The chapter puts it there and then must wait for
 //!   the set to become empty although no site replies to itself.
 //! - A REQUEST that is sent after the first ones (because a request that precedes has come) carries the clock of the
@@ -48,8 +49,11 @@
 //! - I7: when all is quiet the request sets are a staircase: each is contained in the next larger one, and their sizes
 //!   are 0, 1, …, N−1.
 
+mod facts;
 #[cfg(test)]
 mod tests;
+
+use std::fmt;
 
 use crate::algorithms::request::RequestState;
 use crate::mutant::{self, Mutant};
@@ -59,8 +63,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
-    SiteSet, Timestamp, View, invariant,
+    Algorithm, Clock, Cluster, Described, Holders, NOT_A_PEER, Numbers, Outbox, Phase, PlanError, Site,
+    SiteId, SiteSet, Timestamp, View, invariant,
 };
 
 /// One site of Singhal's dynamic information structure algorithm.
@@ -105,11 +109,32 @@ crate::numbered! { Message {
     1 => Reply { to, clock },
 } }
 
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Request { clock } => write!(f, "REQUEST(ts {})", clock.value()),
+            Message::Reply { to, clock } => {
+                write!(f, "REPLY(to ts {}, clock {})", to.value(), clock.value())
+            }
+        }
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
             Message::Request { .. } => "REQUEST",
             Message::Reply { .. } => "REPLY",
+        }
+    }
+
+    fn numbers(&mut self, _: SiteId, _: SiteId, numbers: &mut Numbers<'_>) {
+        match self {
+            Message::Request { clock } => numbers.clock(clock),
+            Message::Reply { to, clock } => {
+                numbers.clock(to);
+                numbers.clock(clock);
+            }
         }
     }
 
@@ -225,6 +250,7 @@ impl Described for SinghalDynamic {
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels",
         order: Order::Fair,
+        bypass: None,
         failures: Failures::NONE,
         options: &[],
         variants: &[],
@@ -295,6 +321,12 @@ impl Algorithm for SinghalDynamic {
 
     fn timestamp(&self) -> Option<Timestamp> {
         self.state.timestamp()
+    }
+
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        numbers.clock(&mut self.clock);
+        self.state.numbers(numbers);
+        self.last_request.iter_mut().for_each(|clock| numbers.remembered_clock(clock));
     }
 
     fn view(&self) -> View {

@@ -44,7 +44,7 @@ impl SinghalHeuristic {
         out: &mut Outbox<Message>,
     ) {
         self.update(&mut token, &asked);
-        let Some(next) = self.options.arbitration.next(self.me, &token) else {
+        let Some(next) = self.options.arbitration.next(self.me, &token, out) else {
             if self.options.count == Count::Entries {
                 self.number = self.number.next();
             }

@@ -1,10 +1,12 @@
 //! Section III-G-2: which of the sites that wait gets the token next.
 
-use crate::{SiteId, SiteSet};
+use smallvec::SmallVec;
+
+use crate::{Outbox, SiteId, SiteSet};
 
 use super::message::SinghalToken;
 
-/// The paper's two arbitration rules.
+/// The paper's two arbitration rules, and any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Arbitration {
     /// The second rule: the nearest site after the holder, in the order of ids and round again. Nobody gets the token
@@ -12,21 +14,28 @@ pub(super) enum Arbitration {
     Nearest,
     /// The first rule: the site with the lowest sequence number, and of those the nearest. Favours who asks rarely.
     Lowest,
+    /// The host chooses. "A site can safely schedule the token to any site with an R entry in TSV" (footnote 2); it is not
+    /// fair by itself.
+    Any,
 }
 
 impl Arbitration {
     /// The next of the sites that the token knows to be requesting.
-    pub(super) fn next(self, holder: SiteId, token: &SinghalToken) -> Option<SiteId> {
+    pub(super) fn next<M>(self, holder: SiteId, token: &SinghalToken, out: &mut Outbox<M>) -> Option<SiteId> {
         let waiting =
             SiteId::others_from(holder, token.numbers.len()).filter(|&site| token.requesting.contains(site));
         match self {
             Arbitration::Nearest => nearest(holder, &token.requesting),
             // Of equals `min_by_key` gives the first, which is the nearest.
             Arbitration::Lowest => waiting.min_by_key(|site| token.numbers[site.index()].count),
+            Arbitration::Any => {
+                let waiting: SmallVec<[SiteId; 16]> = waiting.collect();
+                (!waiting.is_empty()).then(|| waiting[out.choose(waiting.len())])
+            }
         }
     }
 
-    /// The one of the sites that wait now whose turn is last.
+    /// The one of the sites that wait now whose turn is last, if that is known.
     pub(super) fn last(self, holder: SiteId, token: &SinghalToken) -> Option<SiteId> {
         let waiting =
             SiteId::others_from(holder, token.numbers.len()).filter(|&site| token.requesting.contains(site));
@@ -34,6 +43,7 @@ impl Arbitration {
             Arbitration::Nearest => waiting.last(),
             // Of equals `max_by_key` gives the last, which is the farthest.
             Arbitration::Lowest => waiting.max_by_key(|site| token.numbers[site.index()].count),
+            Arbitration::Any => None,
         }
     }
 }

@@ -1,5 +1,8 @@
 //! What sites say to each other: requests, and the token that carries what is known of them.
 
+use std::fmt;
+
+use crate::view::listed;
 use crate::{SiteId, SiteSet};
 
 /// The paper's sequence number: which request of its site this is. Smaller means earlier. The requests of a site that
@@ -214,6 +217,43 @@ crate::numbered! { Message {
     8 => Merge { round, joining },
     9 => RecoveringPart { round, settled },
 } }
+
+impl fmt::Display for Trail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trail::Unknown => f.write_str("never had the token"),
+            Trail::Held { passes } => write!(f, "has the token since pass {passes}"),
+            Trail::Sent { passes, to, .. } => write!(f, "sent the token to {to} in pass {passes}"),
+            Trail::Cut { passes } => write!(f, "sent the token over a cut in pass {passes}"),
+        }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Request { number } => write!(f, "REQUEST(SN {number:?})"),
+            Message::Focus { number, expects } => write!(f, "FOCUS(SN {number:?}, expects {expects:?})"),
+            Message::Miss { number } => write!(f, "MISS(SN {number:?})"),
+            Message::Token(token) => {
+                let numbers = listed(token.numbers.iter().map(|number| format!("{number:?}")));
+                write!(f, "TOKEN(TSV = R at {}, TSN = [{numbers}])", token.requesting)
+            }
+            Message::Recovering { incarnation } => write!(f, "RECOVERING(incarnation {incarnation})"),
+            Message::Welcome { incarnation, .. } => write!(f, "WELCOME(incarnation {incarnation})"),
+            Message::Ask { round, dead, .. } => {
+                let dead = listed(dead.iter().map(|death| death.site));
+                write!(f, "ASK(question {round:?}, failed [{dead}])")
+            }
+            Message::Answer { round, trail, number, waiting } => {
+                let waits = if *waiting { "waits" } else { "does not wait" };
+                write!(f, "ANSWER(question {round:?}, {trail}, SN {number:?} {waits})")
+            }
+            Message::Merge { round, joining } => write!(f, "MERGE(question {round:?}, joining {joining})"),
+            Message::RecoveringPart { round, .. } => write!(f, "RECOVERING_PART(question {round:?})"),
+        }
+    }
+}
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

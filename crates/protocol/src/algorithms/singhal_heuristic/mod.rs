@@ -33,6 +33,8 @@
 //! nothing but how often it has failed.
 //!
 //! **Departures**
+//! - The arbitration rule is a **choice** that the paper leaves to its reader. It proposes two, which are here as fixed policies, and asks
+//!   of any other only that who waits gets the token in finite time; with `arbitration=any` the host chooses.
 //! - As printed the algorithm is not live, FIFO or not: a request that arrives after its sender was served is
 //!   discarded, or noted by a site inside and forgotten when that leaves. Its sender had stopped looking here
 //!   meanwhile; now neither of the two looks to the other, and the next request of one may wait for ever while the
@@ -297,7 +299,7 @@ impl SinghalHeuristic {
     fn pass_or_hold(&mut self, mut token: Box<SinghalToken>, asked: SiteSet, out: &mut Outbox<Message>) {
         self.update(&mut token, &asked);
         self.note_last_in_line(&token);
-        match self.options.arbitration.next(self.me, &token) {
+        match self.options.arbitration.next(self.me, &token, out) {
             Some(next) => self.pass(token, next, out),
             None => self.hold(token, asked, out),
         }

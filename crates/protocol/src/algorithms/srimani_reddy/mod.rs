@@ -26,8 +26,10 @@
 //! bounded counters cost more messages.
 //!
 //! **Departures**
-//! - Who waits is appended in order from the site after the holder, as in Suzuki and Kasami's algorithm, so that no
-//!   site is favoured.
+//! - Two **choices** are open: in which order those who wait are appended, and which of several idle tokens a site uses or sends. By
+//!   default they are appended in turn from the site after the holder, as in Suzuki and Kasami's algorithm, so that no site
+//!   is favoured, and the token that came last is taken (policies of ours); with `append=any` and `token=any` the host
+//!   chooses.
 //! - Each token counts its moves, and a site remembers the count at which it last had each token, so that a duplicate
 //!   is recognised.
 //!
@@ -37,22 +39,27 @@
 //! - I3: every token is in exactly one place, and nobody has seen a later move of it.
 //! - I4: a request that waits is known at every other site, or on its way there.
 
+mod facts;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use smallvec::SmallVec;
 
+use super::append::AppendOrder;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Scale, Span, Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
+    Scale, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
+use crate::view::listed;
 use crate::{
-    Algorithm, Cluster, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
-    Slot, View, invariant,
+    Algorithm, Cluster, Described, Family, Holders, NOT_A_PEER, Numbers, Outbox, Phase, PlanError, Site,
+    SiteId, SiteSet, Slot, View, invariant,
 };
 
 /// One site of Srimani and Reddy's algorithm.
@@ -60,6 +67,8 @@ use crate::{
 pub struct SrimaniReddy {
     // This site.
     me: SiteId,
+    append: AppendOrder,
+    token: TokenChoice,
     // The local process.
     state: SrimaniReddyState,
     /// The tokens that are here and not in use.
@@ -69,6 +78,15 @@ pub struct SrimaniReddy {
     requested: Box<[u64]>,
     /// For each token, its moves when it last came or left.
     moves: Box<[u64]>,
+}
+
+/// Which of several idle tokens a site takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum TokenChoice {
+    /// The one that came last.
+    Last,
+    /// The host chooses.
+    Any,
 }
 
 /// State of the local process.
@@ -95,6 +113,15 @@ pub struct SrimaniReddyToken {
     pub queue: VecDeque<SiteId>,
 }
 
+impl SrimaniReddyToken {
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        for (site, number) in SiteId::all(self.served.len()).zip(&mut self.served) {
+            numbers.number(Family::Site(site), number);
+        }
+        numbers.number(Family::Token(self.slot.0 as usize), &mut self.moves);
+    }
+}
+
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
@@ -113,11 +140,30 @@ crate::numbered! { Message {
     1 => Token(value),
 } }
 
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Request { number } => write!(f, "REQUEST(n = {number})"),
+            Message::Token(token) => {
+                let (served, queue) = (listed(&token.served), listed(&token.queue));
+                write!(f, "TOKEN {}(LN = [{served}], Q = [{queue}])", token.slot.0)
+            }
+        }
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
             Message::Request { .. } => "REQUEST",
             Message::Token(_) => "TOKEN",
+        }
+    }
+
+    fn numbers(&mut self, from: SiteId, _: SiteId, numbers: &mut Numbers<'_>) {
+        match self {
+            Message::Request { number } => numbers.number(Family::Site(from), number),
+            Message::Token(token) => token.numbers(numbers),
         }
     }
 
@@ -143,7 +189,7 @@ impl Site for SrimaniReddy {
     fn request(&mut self, out: &mut Outbox<Message>) {
         assert!(self.state == SrimaniReddyState::Idle, "the host requests only while the process is idle");
         self.requested[self.me.index()] += 1;
-        if let Some(token) = self.idle.pop() {
+        if let Some(token) = self.take_idle(out) {
             self.become_executing(token, out);
         } else {
             let number = self.requested[self.me.index()];
@@ -184,7 +230,7 @@ impl SrimaniReddy {
         }
         *last = number;
         if self.idle.iter().all(|token| token.served[from.index()] < number)
-            && let Some(token) = self.idle.pop()
+            && let Some(token) = self.take_idle(out)
         {
             if mutant::is_on(Mutant::SrimaniReddyTokenKept) {
                 self.idle.push(token.clone());
@@ -229,6 +275,15 @@ impl SrimaniReddy {
         here.then_some("a token that is here already")
     }
 
+    /// One of the idle tokens, if there is one.
+    fn take_idle(&mut self, out: &mut Outbox<Message>) -> Option<Box<SrimaniReddyToken>> {
+        match (self.token, self.idle.len()) {
+            (_, 0) => None,
+            (TokenChoice::Last, _) => self.idle.pop(),
+            (TokenChoice::Any, tokens) => Some(self.idle.remove(out.choose(tokens))),
+        }
+    }
+
     fn become_executing(&mut self, token: Box<SrimaniReddyToken>, out: &mut Outbox<Message>) {
         let slot = if mutant::is_on(Mutant::SrimaniReddyWrongSlot) { Slot::default() } else { token.slot };
         out.enter_slot(slot);
@@ -240,11 +295,13 @@ impl SrimaniReddy {
     fn pass_on(&mut self, mut token: Box<SrimaniReddyToken>, out: &mut Outbox<Message>) {
         token.served[self.me.index()] = self.requested[self.me.index()];
         let queued: SiteSet = token.queue.iter().copied().collect();
+        let before = token.queue.len();
         for site in SiteId::others_from(self.me, self.requested.len()) {
             if self.requested[site.index()] > token.served[site.index()] && !queued.contains(site) {
                 token.queue.push_back(site);
             }
         }
+        self.append.arrange(&mut token.queue, before, out);
         match token.queue.pop_front() {
             Some(first) => self.send_token(first, token, out),
             None => self.idle.push(token),
@@ -282,8 +339,17 @@ impl Described for SrimaniReddy {
         channels: Channels::Unordered,
         assumes: "reliable channels",
         order: Order::Fair,
+        bypass: None,
         failures: Failures::NONE,
-        options: &[],
+        options: &[
+            AppendOrder::OPTION,
+            OptionInfo {
+                name: "token",
+                about: "which of several idle tokens a site uses or sends: the one that came last, or any, which the host chooses",
+                range: Range::Open { policies: &["last"], any: "any" },
+                default: "last",
+            },
+        ],
         variants: &[],
         messages: &[
             MessageInfo {
@@ -304,25 +370,36 @@ impl Described for SrimaniReddy {
         },
         memory: Memory { fixed: 260, per_site: 20 },
         departures: &[
-            "who waits is appended in order from the site after the holder, so that no site is favoured",
+            "the order of appending and the idle token to take, which are open: from the site after the holder, the last one; or the \
+             host chooses",
             "each token counts its moves, so that duplicates are recognised",
         ],
     };
 }
 
+/// What all sites share: fixed before the first one starts.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    cluster: Cluster,
+    append: AppendOrder,
+    token: TokenChoice,
+}
+
 impl Algorithm for SrimaniReddy {
-    type Plan = Cluster;
+    type Plan = Plan;
 
     fn info(&self) -> &'static Info {
         &Self::INFO
     }
 
-    fn plan(cluster: Cluster, _: &Values) -> Result<Cluster, PlanError> {
-        Ok(cluster)
+    fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
+        let token = if values.get("token") == "any" { TokenChoice::Any } else { TokenChoice::Last };
+        Ok(Plan { cluster, append: AppendOrder::of(values), token })
     }
 
     /// The first tokens are in use at the holders, the others idle at sites that have none.
-    fn start(cluster: &Cluster, me: SiteId, holders: &Holders) -> Self {
+    fn start(plan: &Plan, me: SiteId, holders: &Holders) -> Self {
+        let cluster = plan.cluster;
         let home = |slot: &usize| holders.slot_home(*slot, cluster.sites) == me;
         let token = |slot: usize| {
             Box::new(SrimaniReddyToken {
@@ -340,6 +417,8 @@ impl Algorithm for SrimaniReddy {
         };
         SrimaniReddy {
             me,
+            append: plan.append,
+            token: plan.token,
             state,
             idle,
             requested: vec![0; cluster.sites].into(),
@@ -363,9 +442,28 @@ impl Algorithm for SrimaniReddy {
         self.tokens_here().count()
     }
 
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        for (site, number) in SiteId::all(self.requested.len()).zip(&mut self.requested) {
+            if site == self.me {
+                numbers.number(Family::Site(site), number);
+            } else {
+                numbers.remembered(Family::Site(site), number);
+            }
+        }
+        for (token, moves) in self.moves.iter_mut().enumerate() {
+            numbers.remembered(Family::Token(token), moves);
+        }
+        self.idle.iter_mut().for_each(|token| token.numbers(numbers));
+        if let SrimaniReddyState::Executing { token } = &mut self.state {
+            token.numbers(numbers);
+        }
+    }
+
     fn view(&self) -> View {
-        let queues = |view: View, token: &SrimaniReddyToken| view.queue("token queue Q", &token.queue);
-        self.tokens_here().fold(View::new(), queues)
+        let view = View::new().table("RN", &self.requested);
+        self.tokens_here().fold(view, |view, token| {
+            view.table_of("LN", token.slot, &token.served).queue("token queue Q", &token.queue)
+        })
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

@@ -147,3 +147,18 @@ fn what_no_correct_peer_sends_changes_nothing_and_is_reported() {
         assert_eq!(world.sites(), before);
     }
 }
+
+/// The paper does not say which of several idle tokens a site uses.
+#[test]
+fn with_any_token_the_host_chooses_which_idle_one_is_used() {
+    for slot in 0..2 {
+        let mut values = Values::defaults(&SrimaniReddy::INFO);
+        values.set("token", "any").unwrap();
+        // One site has both tokens.
+        let cluster = Cluster::of(1).with_permits(2);
+        let mut world = World::<SrimaniReddy>::new(cluster, &values, &Holders::none()).unwrap();
+        world.answer(&[slot]);
+        assert_eq!(world.request(SiteId::new(0)), [Effect::Chose { taken: slot, of: 2 }, enter(slot)]);
+        assert!(world.end_answers());
+    }
+}

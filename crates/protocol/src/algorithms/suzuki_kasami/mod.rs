@@ -27,7 +27,8 @@
 //!   erratum `suzuki-kasami-step-b`).
 //! - A REQUEST is outdated if its number is not larger than the largest known; the chapter says if it is smaller, which
 //!   does no harm (`text=outdated`; erratum `suzuki-kasami-outdated`).
-//! - Step (e) looks at the sites in turn, beginning with the one after the holder, so that no site is favoured.
+//! - Step (e) leaves a **choice** open: in which order those who wait are appended. By default they are appended in turn, beginning
+//!   with the one after the holder, so that no site is favoured (a policy of ours); with `append=any` the host chooses.
 //! - The token counts its hand-overs, so that a duplicate of it is recognised. The papers' channels do not duplicate.
 //!
 //! **Invariants**
@@ -36,22 +37,26 @@
 //! - I3: nobody knows of a request that was not made.
 //! - I4: a site without the token has one request more than the token has served exactly while it waits.
 
+mod facts;
 mod text;
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use text::SuzukiKasamiText;
 
+use super::append::AppendOrder;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Span,
-    Tokens,
+    BypassClaim, Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
+use crate::view::listed;
 use crate::{
-    Algorithm, Cluster, Count, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
-    SiteSet, View, invariant,
+    Algorithm, Cluster, Count, Described, Family, Holders, NOT_A_PEER, Numbers, Outbox, Phase, PlanError,
+    Site, SiteCounts, SiteId, SiteSet, View, invariant,
 };
 
 /// One site of Suzuki and Kasami's algorithm.
@@ -60,11 +65,12 @@ pub struct SuzukiKasami {
     // This site.
     me: SiteId,
     text: SuzukiKasamiText,
+    append: AppendOrder,
     // The local process, and the token if it is here.
     state: SuzukiKasamiState,
     // What this site knows of the others.
     /// `RN`: the largest number of a request of each site that I know.
-    requested: Box<[Count]>,
+    requested: SiteCounts,
     /// How often the token had been handed over when I last knew.
     handovers: Count,
 }
@@ -94,6 +100,13 @@ pub struct SuzukiKasamiToken {
 }
 
 impl SuzukiKasamiToken {
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        for (site, number) in SiteId::all(self.served.len()).zip(&mut self.served) {
+            numbers.count(Family::Site(site), number);
+        }
+        numbers.count(Family::Token(0), &mut self.handovers);
+    }
+
     /// Whether `site` waits if `requested` is the number of its last request: step (e).
     fn is_wanted_by(&self, site: SiteId, requested: Count) -> bool {
         requested == self.served[site.index()].next()
@@ -118,11 +131,30 @@ crate::numbered! { Message {
     1 => Token(value),
 } }
 
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Request { number } => write!(f, "REQUEST(n = {})", number.value()),
+            Message::Token(token) => {
+                let served = listed(token.served.iter().map(|served| served.value()));
+                write!(f, "TOKEN(LN = [{served}], Q = [{}])", listed(&token.queue))
+            }
+        }
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
             Message::Request { .. } => "REQUEST",
             Message::Token(_) => "TOKEN",
+        }
+    }
+
+    fn numbers(&mut self, from: SiteId, _: SiteId, numbers: &mut Numbers<'_>) {
+        match self {
+            Message::Request { number } => numbers.count(Family::Site(from), number),
+            Message::Token(token) => token.numbers(numbers),
         }
     }
 
@@ -152,8 +184,8 @@ impl Site for SuzukiKasami {
                 SuzukiKasamiState::Inside(token)
             }
             SuzukiKasamiState::Away => {
-                let number = self.requested[self.me.index()].next();
-                self.requested[self.me.index()] = number;
+                let number = self.requested.get(self.me).next();
+                self.requested.raise(self.me, number);
                 out.broadcast(self.me, self.requested.len(), &Message::Request { number });
                 SuzukiKasamiState::Waiting
             }
@@ -180,13 +212,15 @@ impl Site for SuzukiKasami {
         else {
             panic!("the host releases only while the process is inside");
         };
-        token.served[self.me.index()] = self.requested[self.me.index()];
+        token.served[self.me.index()] = self.requested.get(self.me);
         let queued: SiteSet = token.queue.iter().copied().collect();
+        let before = token.queue.len();
         for site in SiteId::others_from(self.me, self.requested.len()) {
-            if !queued.contains(site) && token.is_wanted_by(site, self.requested[site.index()]) {
+            if !queued.contains(site) && token.is_wanted_by(site, self.requested.get(site)) {
                 token.queue.push_back(site);
             }
         }
+        self.append.arrange(&mut token.queue, before, out);
         match token.queue.pop_front() {
             Some(next) => self.hand_over(token, next, out),
             None => self.state = SuzukiKasamiState::Parked(token),
@@ -197,7 +231,7 @@ impl Site for SuzukiKasami {
 impl SuzukiKasami {
     /// Algorithm 9.7, step (b): remember the number, and hand a parked token over if the request is not served yet.
     fn on_request(&mut self, from: SiteId, number: Count, out: &mut Outbox<Message>) {
-        let known = self.requested[from.index()];
+        let known = self.requested.get(from);
         if number == known && self.text != SuzukiKasamiText::Outdated {
             return out.misbehaved(from, "a request with the number of its last");
         }
@@ -211,7 +245,7 @@ impl SuzukiKasami {
         {
             return out.misbehaved(from, "a request ahead of one that was not served");
         }
-        self.requested[from.index()] = number;
+        self.requested.raise(from, number);
         if matches!(&self.state, SuzukiKasamiState::Parked(token) if self.must_have(token, from, number))
             && let SuzukiKasamiState::Parked(token) =
                 std::mem::replace(&mut self.state, SuzukiKasamiState::Away)
@@ -267,7 +301,7 @@ impl SuzukiKasami {
         token.served.len() == sites
             && token.queue.iter().all(each_once)
             && (self.text == SuzukiKasamiText::Printed
-                || token.is_wanted_by(self.me, self.requested[self.me.index()]))
+                || token.is_wanted_by(self.me, self.requested.get(self.me)))
     }
 
     fn token(&self) -> Option<&SuzukiKasamiToken> {
@@ -283,6 +317,7 @@ impl SuzukiKasami {
 pub struct Plan {
     cluster: Cluster,
     text: SuzukiKasamiText,
+    append: AppendOrder,
 }
 
 impl Described for SuzukiKasami {
@@ -296,12 +331,18 @@ impl Described for SuzukiKasami {
         channels: Channels::Unordered,
         assumes: "reliable channels",
         order: Order::Fair,
+        bypass: Some(BypassClaim::each_other_once(
+            "ch. 9, section 9.11, Theorem 9.3: \"there can be at most N - 1 requests in front of this request in the token queue\"",
+        )),
         failures: Failures::NONE,
-        options: &[OptionInfo::texts(
-            SuzukiKasamiText::WORDS,
-            "printed: step (b) with the holder's own number, which deadlocks; outdated: a REQUEST with the last number counts \
-             again, which does no harm; for the checker only",
-        )],
+        options: &[
+            AppendOrder::OPTION,
+            OptionInfo::texts(
+                SuzukiKasamiText::WORDS,
+                "printed: step (b) with the holder's own number, which deadlocks; outdated: a REQUEST with the last number counts \
+                 again, which does no harm; for the checker only",
+            ),
+        ],
         variants: &[],
         messages: &[
             MessageInfo {
@@ -320,11 +361,11 @@ impl Described for SuzukiKasami {
             }),
             sync_delay: "T; 0 with the token",
         },
-        memory: Memory { fixed: 112, per_site: 20 },
+        memory: Memory { fixed: 120, per_site: 21 },
         departures: &[
             "step (b) compares with the number served of the requester (printed: of the holder; deadlocks)",
             "a REQUEST is outdated if its number is not larger than the largest known (printed: if smaller)",
-            "step (e) begins with the site after the holder, so that no site is favoured",
+            "the order of appending, which step (e) leaves open: from the site after the holder, or the host chooses",
             "the token counts its hand-overs, so that a duplicate is recognised",
         ],
     };
@@ -338,7 +379,7 @@ impl Algorithm for SuzukiKasami {
     }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
-        Ok(Plan { cluster, text: SuzukiKasamiText::of(values) })
+        Ok(Plan { cluster, text: SuzukiKasamiText::of(values), append: AppendOrder::of(values) })
     }
 
     /// The token is with the holder, or idle at site 0. No request has been made.
@@ -357,8 +398,8 @@ impl Algorithm for SuzukiKasami {
             (false, true) => SuzukiKasamiState::Parked(token()),
             (false, false) => SuzukiKasamiState::Away,
         };
-        let requested = vec![Count::ZERO; sites].into();
-        SuzukiKasami { me, text: plan.text, state, requested, handovers: Count::ZERO }
+        let requested = SiteCounts::zero(sites);
+        SuzukiKasami { me, text: plan.text, append: plan.append, state, requested, handovers: Count::ZERO }
     }
 
     fn phase(&self) -> Phase {
@@ -377,12 +418,29 @@ impl Algorithm for SuzukiKasami {
         usize::from(self.token().is_some())
     }
 
-    fn view(&self) -> View {
-        match &self.state {
-            SuzukiKasamiState::Parked(token) | SuzukiKasamiState::Inside(token) => {
-                View::new().queue("token queue Q", &token.queue)
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        let me = self.me;
+        self.requested.for_each_mut(|site, number| {
+            if site == me {
+                numbers.count(Family::Site(site), number);
+            } else {
+                numbers.remembered_count(Family::Site(site), number);
             }
-            SuzukiKasamiState::Away | SuzukiKasamiState::Waiting => View::new(),
+        });
+        numbers.remembered_count(Family::Token(0), &mut self.handovers);
+        match &mut self.state {
+            SuzukiKasamiState::Away | SuzukiKasamiState::Waiting => {}
+            SuzukiKasamiState::Parked(token) | SuzukiKasamiState::Inside(token) => token.numbers(numbers),
+        }
+    }
+
+    fn view(&self) -> View {
+        let view = View::new().table("RN", self.requested.iter().map(|number| number.value()));
+        match self.token() {
+            Some(token) => view
+                .table("LN", token.served.iter().map(|number| number.value()))
+                .queue("token queue Q", &token.queue),
+            None => view,
         }
     }
 
@@ -396,7 +454,7 @@ impl Algorithm for SuzukiKasami {
         if matches!(self.state, SuzukiKasamiState::Parked(_)) && self.text != SuzukiKasamiText::Printed {
             invariant!(
                 queued.is_empty()
-                    && self.requested.iter().zip(&token.served).all(|(asked, served)| asked <= served),
+                    && self.requested.iter().zip(&token.served).all(|(asked, served)| asked <= *served),
                 "I2: a parked token has an empty queue, and its site knows of nobody who waits"
             );
         }
@@ -404,9 +462,9 @@ impl Algorithm for SuzukiKasami {
     }
 
     fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
-        let asked = |site: &Self| site.requested[site.me.index()];
+        let asked = |site: &Self| site.requested.get(site.me);
         for site in sites {
-            let known = sites.iter().map(|other| other.requested[site.me.index()]).max();
+            let known = sites.iter().map(|other| other.requested.get(site.me)).max();
             invariant!(known == Some(asked(site)), "I3: nobody knows of a request that was not made");
         }
         let travelling = in_flight.iter().find_map(|(_, _, message)| match message {

@@ -1,6 +1,7 @@
 //! Scenarios of Suzuki and Kasami's algorithm.
 
 use super::*;
+use crate::Effect;
 use crate::world::{World, enter, misbehaved, send};
 
 fn request(number: u64) -> Message {
@@ -165,4 +166,30 @@ fn as_printed_an_idle_holder_keeps_the_token_from_a_site_that_waits() {
     assert_eq!(world.deliver(s1, s2), []);
     assert_eq!(world.in_flight().count(), 0);
     assert!(world.is_waiting(s1) && world.site(s2).tokens() == 1);
+}
+
+/// Reference: chapter 9, Algorithm 9.7, step (e), which leaves the order open.
+#[test]
+fn with_any_order_of_appending_the_host_chooses_it() {
+    let [s1, s2, s3, s4] = SiteId::first();
+    let orders = [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]].map(|answers| {
+        let mut values = Values::defaults(&SuzukiKasami::INFO);
+        values.set("append", "any").unwrap();
+        let holders = Holders::new(Cluster::of(4), [s1]).unwrap();
+        let mut world = World::<SuzukiKasami>::new(Cluster::of(4), &values, &holders).unwrap();
+        for site in [s2, s3, s4] {
+            let _ = world.request(site);
+            assert_eq!(world.deliver(site, s1), []);
+        }
+        world.answer(&answers);
+        let effects = world.release(s1);
+        assert!(world.end_answers());
+        let Some(Effect::Send { to, message: Message::Token(token) }) = effects.last() else {
+            panic!("the token goes on: {effects:?}")
+        };
+        [*to, token.queue[0], token.queue[1]]
+    });
+    let mut sorted = orders;
+    sorted.sort_unstable();
+    assert_eq!(sorted, [[s2, s3, s4], [s2, s4, s3], [s3, s2, s4], [s3, s4, s2], [s4, s2, s3], [s4, s3, s2]]);
 }

@@ -26,6 +26,7 @@
 //! **Assumes** reliable channels; order is not needed.
 //!
 //! **Departures**
+//! - No **choice** is open: each site has one successor.
 //! - `idle=park` is ours: a token that always travels keeps a network busy for nobody.
 //! - A circulating token stands at its home until the first request, since nothing else happens at the start: a site
 //!   that has not seen the token yet says WANTED once.
@@ -37,16 +38,20 @@
 //! - I2 (`idle=park`): for each site that has asked there is one of these, and none for any other: its WANTED on its
 //!   way, its predecessor's knowledge, the token on its way to it.
 
+mod facts;
+
+use std::fmt;
+
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Tokens,
+    BypassClaim, Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Range, Since, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Cluster, Count, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, View,
-    invariant,
+    Algorithm, Cluster, Count, Described, Family, Holders, NOT_A_PEER, Numbers, Outbox, Phase, PlanError,
+    Site, SiteId, View, invariant,
 };
 
 /// One site of the ring.
@@ -107,11 +112,28 @@ crate::numbered! { Message {
     1 => Token { handovers },
 } }
 
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Wanted { since } => write!(f, "WANTED(since hand-over {})", since.value()),
+            Message::Token { handovers } => write!(f, "TOKEN(hand-over {})", handovers.value()),
+        }
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
             Message::Wanted { .. } => "WANTED",
             Message::Token { .. } => "TOKEN",
+        }
+    }
+
+    fn numbers(&mut self, _: SiteId, _: SiteId, numbers: &mut Numbers<'_>) {
+        match self {
+            // It is only compared with when its receiver has passed the token on.
+            Message::Wanted { since } => numbers.remembered_count(Family::Token(0), since),
+            Message::Token { handovers } => numbers.count(Family::Token(0), handovers),
         }
     }
 
@@ -265,6 +287,11 @@ impl Described for TokenRing {
         channels: Channels::Unordered,
         assumes: "reliable channels",
         order: Order::Fair,
+        bypass: Some(BypassClaim {
+            since: Since::Call,
+            entries: Formula::new("N−1", |scale| (scale.sites - 1) as f64),
+            source: "ch. 9, exercise 9.1: the token hops from site to site, and whoever waits grabs it; for idle=circulate",
+        }),
         failures: Failures::NONE,
         options: &[OptionInfo {
             name: "idle",
@@ -332,9 +359,28 @@ impl Algorithm for TokenRing {
         usize::from(matches!(self.state, TokenRingState::Parked | TokenRingState::Inside))
     }
 
+    /// A token that circulates comes by after one round.
+    fn bypass_claim(&self) -> Option<BypassClaim> {
+        match self.idle {
+            Idle::Park => None,
+            Idle::Circulate => Self::INFO.bypass,
+        }
+    }
+
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        numbers.count(Family::Token(0), &mut self.seen);
+        numbers.count(Family::Token(0), &mut self.passed);
+    }
+
     fn view(&self) -> View {
         let next = SiteId::new((self.me.index() + 1) % self.cluster.sites);
-        if next == self.me { View::new() } else { View::new().pointer("next", next) }
+        let here = matches!(self.state, TokenRingState::Parked | TokenRingState::Inside);
+        let view = View::new()
+            .value("token", if here { "here" } else { "elsewhere" })
+            .value("successor has asked", if self.wanted { "yes" } else { "no" })
+            .value("hand-overs when it last came", self.seen.value())
+            .value("hand-overs when it last left", self.passed.value());
+        if next == self.me { view } else { view.pointer("next", next) }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

@@ -27,8 +27,9 @@
 //! **Departures**
 //! - GetQuorum returns failure where the printed line 15 exits, and the sibling's path is tried; see
 //!   [`tree`](crate::quorum::tree), also for any N.
-//! - The path goes through the requester itself, which saves a message each way, and below it to another leaf from
-//!   request to request, so that the leaves share the work. The chapter leaves the choice open.
+//! - The chapter leaves a **choice** open: which child a path goes on to. By default (a policy of ours) it goes through the
+//!   requester itself, which saves a message each way, and below it to another leaf from request to request, so that the
+//!   leaves share the work; with `path=any` the host chooses at every site.
 //! - Rules 6 to 8 of section 9.9.5 deadlock or permit twice (several INQUIREs, a YIELD that nobody waits for, "the
 //!   pending request" that is no longer the earliest): the shared arbiter inquires once, and permits the earliest
 //!   (`text=printed` inquires once, too, and permits the pending one; for the checker; erratum
@@ -41,12 +42,12 @@
 
 use crate::quorum::Tree;
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Text, Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range, Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
 
-use crate::algorithms::arbiter::{Coterie, DeadlockRules, EXCHANGE, QuorumSite, RETURN};
+use crate::algorithms::arbiter::{Coterie, DeadlockRules, EXCHANGE, Post, QuorumSite, RETURN};
 
 /// One site of Agrawal and El Abbadi's algorithm.
 pub type TreeQuorum = QuorumSite<TreePaths>;
@@ -56,6 +57,8 @@ pub type TreeQuorum = QuorumSite<TreePaths>;
 pub struct TreePaths {
     rules: DeadlockRules,
     tree: Tree,
+    /// Whether the host chooses the path.
+    is_open: bool,
 }
 
 impl Coterie for TreePaths {
@@ -69,9 +72,16 @@ impl Coterie for TreePaths {
         channels: Channels::Unordered,
         assumes: "reliable channels, failures known for certain",
         order: Order::Fair,
+        bypass: None,
         failures: Failures { crash: true, recovery: true, partition: false },
         options: &[
             DeadlockRules::OPTION,
+            OptionInfo {
+                name: "path",
+                about: "which path a request takes: through the requester and to other leaves in turn, or any, which the host chooses",
+                range: Range::Open { policies: &["spread"], any: "any" },
+                default: "spread",
+            },
             OptionInfo::text(
                 "printed: rules 6 to 8 of section 9.9.5 to the letter, which deadlock; for the checker only",
             ),
@@ -95,12 +105,12 @@ impl Coterie for TreePaths {
             always: None,
             sync_delay: "2T",
         },
-        memory: Memory { fixed: 600, per_site: 32 },
+        memory: Memory { fixed: 600, per_site: 40 },
         departures: &[
             "a return of a failed site needs FIFO channels; all else needs no order",
             "GetQuorum returns failure where line 15 exits: a sibling's path may still succeed",
             "the arbiter inquires once and permits the earliest (rules 6 to 8 deadlock or permit twice)",
-            "the path goes through the requester, and to another leaf from request to request",
+            "the path, which is open: through the requester, and to another leaf from request to request; or the host chooses",
             "a site that returns is an arbiter again once all others have said that they use none of its permissions",
         ],
     };
@@ -110,7 +120,7 @@ impl Coterie for TreePaths {
             Text::Repaired => DeadlockRules::of(values),
             Text::Printed => DeadlockRules::Pending.published(values)?,
         };
-        Ok(TreePaths { rules, tree: Tree::new(cluster.sites) })
+        Ok(TreePaths { rules, tree: Tree::new(cluster.sites), is_open: values.get("path") == "any" })
     }
 
     fn rules(&self) -> DeadlockRules {
@@ -129,8 +139,25 @@ impl Coterie for TreePaths {
         })
     }
 
-    /// Those below it and those above it.
+    fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// GetQuorum, to a child that the host chooses at every site.
+    fn any_quorum(&self, absent: &SiteSet, post: &mut Post<'_>) -> Option<SiteSet> {
+        let has_two = |site: SiteId| self.tree.children(site).count() == 2;
+        self.tree.quorum(absent, |site| !has_two(site) || post.choose(2) == 0)
+    }
+
+    fn chooses_by_clock(&self) -> bool {
+        true
+    }
+
+    /// Those below it and those above it; all if the host chooses.
     fn askers(&self, arbiter: SiteId) -> usize {
+        if self.is_open {
+            return self.tree.sites();
+        }
         let (sites, above) = (self.tree.sites(), self.tree.depth(arbiter) as usize);
         let (mut first, mut width, mut below) = (arbiter.index(), 1, 0);
         while first < sites {

@@ -4,7 +4,7 @@ use super::*;
 use crate::algorithms::arbiter::{Message, Turn};
 use crate::registry::values::Values;
 use crate::world::{World, enter, send};
-use crate::{Algorithm, Described, Holders};
+use crate::{Algorithm, Described, Effect, Holders};
 
 fn request(clock: u64) -> Message {
     Message::Request { clock: Clock::at(clock) }
@@ -21,7 +21,7 @@ fn site(number: usize) -> SiteId {
 
 /// The quorum that a site of Figure 9.16 chooses at `clock`, as the chapter counts sites.
 fn choice(me: usize, clock: u64, failed: &[usize]) -> Option<Vec<usize>> {
-    let tree = TreePaths { rules: DeadlockRules::Yield, tree: Tree::new(15) };
+    let tree = TreePaths { rules: DeadlockRules::Yield, tree: Tree::new(15), is_open: false };
     let failed = failed.iter().map(|&number| site(number)).collect();
     let quorum = tree.quorum(site(me), Clock::at(clock), &failed)?;
     Some(quorum.iter().map(|site| site.index() + 1).collect())
@@ -73,7 +73,7 @@ fn with_the_upper_sites_failed_a_quorum_has_seven_sites_and_with_a_whole_path_fa
 
 #[test]
 fn every_two_quorums_meet_whatever_each_site_knows_of_failures() {
-    let tree = TreePaths { rules: DeadlockRules::Yield, tree: Tree::new(7) };
+    let tree = TreePaths { rules: DeadlockRules::Yield, tree: Tree::new(7), is_open: false };
     let sets = (0..128_usize).map(|bits| SiteId::all(7).filter(|s| bits >> s.index() & 1 == 1).collect());
     let known: Vec<SiteSet> = sets.collect();
     let mut quorums: Vec<SiteSet> = Vec::new();
@@ -132,4 +132,26 @@ fn a_lone_request_asks_every_site_above_and_below_once() {
         let askers: usize = SiteId::all(sites).map(|arbiter| plan.askers(arbiter)).max().unwrap();
         assert_eq!(askers, sites, "all ask the root");
     }
+}
+
+/// Reference: section 9.9.4, "any path from root to leaf".
+#[test]
+fn with_any_path_the_host_chooses_a_child_at_every_site() {
+    let mut paths = Vec::new();
+    for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let mut world = World::<TreeQuorum>::with(7, &[("path", "any")]);
+        world.answer(&[first, second]);
+        let effects = world.request(site(4));
+        assert!(world.end_answers());
+        let to = |effect: &Effect<Message>| match effect {
+            Effect::Send { to, .. } => Some(*to),
+            Effect::Chose { .. }
+            | Effect::Enter { .. }
+            | Effect::Timer { .. }
+            | Effect::Misbehaved { .. } => None,
+        };
+        paths.push(effects.iter().filter_map(to).collect::<Vec<_>>());
+    }
+    let asked = [vec![1, 2], vec![1, 2, 5], vec![1, 3, 6], vec![1, 3, 7]];
+    assert_eq!(paths, asked.map(|path| path.into_iter().map(site).collect::<Vec<_>>()));
 }

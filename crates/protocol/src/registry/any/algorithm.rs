@@ -2,10 +2,10 @@
 
 use super::super::of_site;
 use super::{AnyMessage, AnyPlan, AnySite};
-use crate::registry::info::Span;
+use crate::registry::info::{BypassClaim, Span};
 use crate::registry::values::Values;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Holders, Info, Phase, PlanError, SiteId, SiteSet, Timestamp, View};
+use crate::{Algorithm, Cluster, Holders, Info, Numbers, Phase, PlanError, SiteId, SiteSet, Timestamp, View};
 
 impl Algorithm for AnySite {
     type Plan = AnyPlan;
@@ -42,12 +42,20 @@ impl Algorithm for AnySite {
         of_site!(self, site => site.cost_span())
     }
 
+    fn bypass_claim(&self) -> Option<BypassClaim> {
+        of_site!(self, site => site.bypass_claim())
+    }
+
     fn survives(&self, down: &SiteSet) -> bool {
         of_site!(self, site => site.survives(down))
     }
 
     fn tokens(&self) -> usize {
         of_site!(self, site => site.tokens())
+    }
+
+    fn numbers(&mut self, numbers: &mut Numbers<'_>) {
+        of_site!(self, site => site.numbers(numbers));
     }
 
     fn view(&self) -> View {

@@ -82,6 +82,7 @@ macro_rules! any {
                 match self {
                     $(AnySite::$algorithm(site) => {
                         let own = &mut scratch.$algorithm;
+                        own.swap_chooser(out);
                         match call {
                             SiteCall::Request => site.request(own),
                             SiteCall::Release => site.release(own),
@@ -93,6 +94,7 @@ macro_rules! any {
                             SiteCall::Reunited(back) => site.reunited(back, own),
                             SiteCall::Wake => site.wake(own),
                         }
+                        own.swap_chooser(out);
                         out.extend(own.drain().map(|effect| effect.map(AnyMessage::$algorithm)));
                     })*
                 }
@@ -109,7 +111,9 @@ macro_rules! any {
                 match (self, message) {
                     $((AnySite::$algorithm(site), AnyMessage::$algorithm(message)) => {
                         let own = &mut scratch.$algorithm;
+                        own.swap_chooser(out);
                         site.receive(from, message, own);
+                        own.swap_chooser(out);
                         out.extend(own.drain().map(|effect| effect.map(AnyMessage::$algorithm)));
                     })*
                     _ => out.misbehaved(from, any::OTHER_ALGORITHM),

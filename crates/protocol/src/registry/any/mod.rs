@@ -10,7 +10,7 @@ mod define;
 mod site;
 
 use super::{AnyMessage, AnyPlan, AnySite, Scratch};
-use crate::{Cluster, Effect, Holders, Outbox, PlanError, SiteId, SiteSet, Spec};
+use crate::{Chooser, Cluster, Effect, Holders, Outbox, PlanError, SiteId, SiteSet, Spec};
 
 pub(super) use define::any;
 
@@ -50,6 +50,11 @@ pub struct AnyOutbox {
 }
 
 impl AnyOutbox {
+    /// An empty outbox, which asks `chooser` for what the papers leave open.
+    pub fn choosing(chooser: Chooser) -> Self {
+        AnyOutbox { effects: Outbox::choosing(chooser), scratch: Scratch::default() }
+    }
+
     /// The effects so far, in order.
     pub fn effects(&self) -> &[Effect<AnyMessage>] {
         self.effects.effects()

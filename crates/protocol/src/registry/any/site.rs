@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::super::{of_message, of_site};
 use super::{AnyMessage, AnySite, Scratch, SiteCall};
-use crate::{Message, Outbox, Site, SiteId, SiteSet};
+use crate::{Message, Numbers, Outbox, Site, SiteId, SiteSet};
 
 impl AnySite {
     /// Makes one call with an outbox for this call only.
@@ -59,13 +59,19 @@ impl Site for AnySite {
 
 impl fmt::Debug for AnySite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        of_site!(self, site => site.fmt(f))
+        of_site!(self, site => fmt::Debug::fmt(site, f))
     }
 }
 
 impl fmt::Debug for AnyMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        of_message!(self, message => message.fmt(f))
+        of_message!(self, message => fmt::Debug::fmt(message, f))
+    }
+}
+
+impl fmt::Display for AnyMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        of_message!(self, message => fmt::Display::fmt(message, f))
     }
 }
 
@@ -80,5 +86,9 @@ impl Message for AnyMessage {
 
     fn tokens(&self) -> usize {
         of_message!(self, message => message.tokens())
+    }
+
+    fn numbers(&mut self, from: SiteId, to: SiteId, numbers: &mut Numbers<'_>) {
+        of_message!(self, message => message.numbers(from, to, numbers));
     }
 }

@@ -11,6 +11,7 @@ use meshlock_cluster::lease::Terms;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_wire::sites::mirror::MirrorNews;
 
+use super::mutant::{self, MirrorMutant};
 use crate::sessions::registry::LeaseId;
 
 /// The bounds of how long a question is held if there is nothing to say.
@@ -73,10 +74,11 @@ impl SourceContact {
         if self.leaves {
             return Duty::StandIn { until: None };
         }
-        let until = sent + terms.resume_window();
+        let counted = if mutant::is_on(MirrorMutant::PromisedFromAnswer) { self.heard } else { sent };
+        let until = counted + terms.resume_window();
         if now.since(self.heard) <= silent_after(terms) {
             Duty::Follow
-        } else if until.before(terms.margin) <= now {
+        } else if until.before(terms.margin) <= now && !mutant::is_on(MirrorMutant::PromisedWithoutMargin) {
             Duty::Nothing
         } else {
             Duty::StandIn { until: Some(until) }
@@ -91,7 +93,9 @@ pub(super) fn takes_away<'a>(
     mut proofs: impl Iterator<Item = &'a [u8]>,
 ) -> bool {
     match news.changed.iter().find(|told| told.lease == lease.number()) {
+        Some(_) if mutant::is_on(MirrorMutant::ReleaseOverlooked) => false,
         Some(told) => proofs.any(|proof| told.keys.iter().all(|key| key.proof != proof)),
+        None if mutant::is_on(MirrorMutant::FirstNewsIsPart) => news.ended.contains(&lease.number()),
         None => news.is_first || news.ended.contains(&lease.number()),
     }
 }
@@ -176,6 +180,22 @@ mod tests {
             let terms = Terms { length: Span::from_millis(length), ..Terms::default() };
             assert!(silent_after(terms) <= Span::from_millis(650));
             assert!(silent_after(terms) < terms.length.part(3));
+        }
+    }
+
+    #[test]
+    fn every_mistake_of_the_mirror_is_caught() {
+        let stands_in: fn() = a_mirror_stands_in_for_a_silent_site_until_that_may_have_given_up_what_it_held;
+        for (mutant, test) in [
+            (MirrorMutant::PromisedFromAnswer, stands_in),
+            (MirrorMutant::PromisedWithoutMargin, stands_in),
+            (
+                MirrorMutant::ReleaseOverlooked,
+                news_takes_away_what_it_ends_and_what_it_does_not_list_any_more,
+            ),
+            (MirrorMutant::FirstNewsIsPart, news_takes_away_what_it_ends_and_what_it_does_not_list_any_more),
+        ] {
+            mutant::is_caught_by(mutant, test);
         }
     }
 }

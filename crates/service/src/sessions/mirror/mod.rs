@@ -39,16 +39,19 @@
 //! it has told it for W after the last answer. If m is left out of the view, its claims are over with its lease.
 //!
 //! **Bounds.** m has one question at d, and d one answer on its way to m, of at most 96 KiB of sessions. What is copied is limited in number
-//! ([`following`]), and m believes no record without a proof of d. Sessions that last as long as a call, or have no time to live, are not mirrored.
+//! ([`site_copy`]), and m believes no record without a proof of d. Sessions that last as long as a call, or have no time to live, are not mirrored.
 //!
 //! - [`source`], [`contact`]: what d owes and what m may promise. Pure.
-//! - [`answering`]: d's side. [`following`]: m's side. [`moving`]: a site that leaves. [`release`]: when releases are acknowledged.
+//! - [`answering`]: d's side. [`following`], [`site_copy`], [`session_copy`]: m's side. [`moving`]: a site that leaves. [`release`]: when releases are acknowledged.
 
 mod answering;
 mod contact;
 mod following;
 mod moving;
+mod mutant;
 mod release;
+mod session_copy;
+mod site_copy;
 mod source;
 
 use meshlock_cluster::names::{LockName, SiteName};

@@ -13,6 +13,7 @@ use meshlock_cluster::names::Member;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_wire::sites::mirror::{MAX_MIRRORED, MirrorNews, MirroredSession};
 
+use super::mutant::{self, MirrorMutant};
 use crate::sessions::registry::LeaseId;
 
 /// Maximum length of the sessions in one answer, in bytes: locks share the connection.
@@ -124,7 +125,9 @@ impl Source {
             return Err(UnknownVersion);
         }
         // The answer was lost.
-        if let Some(sent) = follower.sent.take() {
+        if let Some(sent) = follower.sent.take()
+            && !mutant::is_on(MirrorMutant::LostAnswerForgotten)
+        {
             self.dirty.extend(sent.ended);
             self.dirty.extend(sent.changed);
         }
@@ -141,7 +144,9 @@ impl Source {
     ) {
         let former = self.follower.take();
         let answered = former.as_ref().filter(|_| !is_same).and_then(|former| former.answered);
-        if let Some(answered) = answered {
+        if let Some(answered) = answered
+            && !mutant::is_on(MirrorMutant::FormerMirrorForgotten)
+        {
             self.former_until = self.former_until.max(answered + window);
         }
         let last = former.as_ref().map_or(0, |former| former.last);
@@ -232,7 +237,11 @@ impl Source {
         }
         follower.last += 1;
         follower.answered = Some(now);
+        is_whole |= mutant::is_on(MirrorMutant::PartCountsAsWhole);
         let until = if is_whole { until } else { follower.known };
+        if mutant::is_on(MirrorMutant::KnownWhenSent) {
+            follower.known = until;
+        }
         follower.sent = Some(SentNews {
             until,
             leaves: leaves && is_whole,
@@ -259,7 +268,9 @@ impl Source {
     /// answered last; and the same of all mirrors before.
     pub(crate) fn is_cleared(&self, change: ChangeNumber, (now, window): (Time, Span)) -> bool {
         let is_over = |follower: &Follower| {
-            follower.known >= change || follower.answered.is_none_or(|answered| now >= answered + window)
+            let is_past =
+                |answered| now >= answered + window || mutant::is_on(MirrorMutant::WindowNotAwaited);
+            follower.known >= change || follower.answered.is_none_or(is_past)
         };
         now >= self.former_until && self.follower.as_ref().is_none_or(is_over)
     }
@@ -276,8 +287,11 @@ impl Source {
 
     /// Returns the sessions that the mirror certainly answers for, once it knows that this site leaves.
     pub(crate) fn moved(&self) -> Option<Vec<LeaseId>> {
-        let follower = self.follower.as_ref().filter(|follower| follower.knows_leaving)?;
-        let is_sure = |lease: &&LeaseId| !self.dirty.contains(lease);
+        let is_told =
+            |follower: &&Follower| follower.knows_leaving || mutant::is_on(MirrorMutant::MovedUnconfirmed);
+        let follower = self.follower.as_ref().filter(is_told)?;
+        let is_sure =
+            |lease: &&LeaseId| !self.dirty.contains(lease) || mutant::is_on(MirrorMutant::MovedAsItWas);
         let is_on_its_way = |lease: &LeaseId| {
             follower
                 .sent
@@ -431,5 +445,29 @@ mod tests {
         source.0.on_question(&member("m"), second.version, [].into_iter(), (at(2), WINDOW)).unwrap();
         source.0.on_change(lease(2));
         assert_eq!(source.0.moved(), Some(vec![lease(1)]), "the mirror does not know what the other is now");
+    }
+
+    #[test]
+    fn every_mistake_of_the_source_is_caught() {
+        for (mutant, test) in [
+            (
+                MirrorMutant::KnownWhenSent,
+                a_release_is_known_when_the_mirror_has_the_news_of_it_and_not_when_it_was_sent as fn(),
+            ),
+            (MirrorMutant::LostAnswerForgotten, an_answer_that_was_lost_is_told_again),
+            (MirrorMutant::PartCountsAsWhole, what_does_not_fit_is_told_next_and_is_not_known_before),
+            (
+                MirrorMutant::WindowNotAwaited,
+                without_its_clients_word_nothing_is_free_before_the_window_after_the_last_answer,
+            ),
+            (
+                MirrorMutant::FormerMirrorForgotten,
+                a_mirror_that_is_replaced_may_count_on_what_it_knew_for_as_long,
+            ),
+            (MirrorMutant::MovedUnconfirmed, sessions_have_moved_when_the_mirror_knows_that_the_site_leaves),
+            (MirrorMutant::MovedAsItWas, sessions_have_moved_when_the_mirror_knows_that_the_site_leaves),
+        ] {
+            mutant::is_caught_by(mutant, test);
+        }
     }
 }

@@ -94,6 +94,11 @@ fn a_semaphore_counts_the_permits_of_all_sites_and_of_other_clients() {
         cluster.ask(site, "PUT", &format!("/v1/kv/pool/.lock?cas={index}"), &next)
     };
     eventually("the first is inside", || enter(1, &sessions[0]).body == true);
+    // Also a site that was never asked for a permit says how many there are: clients compare it with what they expect.
+    for site in 1..=3 {
+        let raw = cluster.ask(site, "GET", "/v1/kv/pool/.lock?raw", "").body;
+        assert_eq!(raw["Limit"], 2, "site {site}: {raw}");
+    }
     // A client of Meshlock's own API holds the second permit.
     let own = cluster.post(2, "/v1/locks/pool/acquire", &json!({ "permits": 2 }));
     let (_, holders) = document(3);

@@ -125,6 +125,7 @@ impl Trace for Attribution {
             }
             (TraceKind::Enter, _) => self.enter(time, site),
             (TraceKind::Release, _) => self.leave(time, site),
+            (TraceKind::Choose, _) => {}
             (TraceKind::Send | TraceKind::Receive, None) => unreachable!("a message has a peer"),
             (
                 TraceKind::Fail

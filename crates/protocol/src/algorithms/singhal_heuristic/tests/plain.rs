@@ -3,8 +3,9 @@
 use meshlock_testing::within_steps;
 
 use super::*;
+use crate::registry::values::Values;
 use crate::world::{Action, Delivery, enter, misbehaved, send};
-use crate::{Algorithm, Phase};
+use crate::{Algorithm, Cluster, Described, Effect, Holders, Phase};
 
 /// Reference: section III-F, Figure 1.
 #[test]
@@ -258,4 +259,25 @@ fn the_staircase_is_not_strict_after_a_late_request() {
     let _ = world.release(s3);
     assert!(world.is_quiet() && !is_strict_staircase(&world));
     assert_eq!(rows(&world), [sites(&[1, 3]), sites(&[2, 3]), sites(&[0, 3]), sites(&[])]);
+}
+
+/// Reference: section III-G-2, footnote 2: "a site can safely schedule the token to any site with an R entry in TSV".
+#[test]
+fn with_any_arbitration_the_host_chooses_who_is_next() {
+    let [s0, s1, s2] = SiteId::first();
+    for (answer, next) in [(0, s1), (1, s2)] {
+        let mut values = Values::defaults(&SinghalHeuristic::INFO);
+        values.set("arbitration", "any").unwrap();
+        let holders = Holders::new(Cluster::of(3), [s0]).unwrap();
+        let mut world = Heuristic::new(Cluster::of(3), &values, &holders).unwrap();
+        for site in [s1, s2] {
+            let _ = world.request(site);
+            assert_eq!(world.deliver(site, s0), []);
+        }
+        world.answer(&[answer]);
+        let effects = world.release(s0);
+        assert!(world.end_answers());
+        assert_eq!(effects[0], Effect::Chose { taken: answer, of: 2 });
+        assert!(matches!(effects[1], Effect::Send { to, message: Message::Token(_) } if to == next));
+    }
 }

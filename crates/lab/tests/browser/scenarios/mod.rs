@@ -4,25 +4,48 @@ use meshlock_check::Property;
 use meshlock_check::errata::{Evidence, find};
 use meshlock_lab::gallery;
 
-use super::driver::{Browser, keys};
+use crate::driver::{Browser, keys};
 
-/// A scenario: the browser, and where the page is.
-type Scenario = fn(&Browser, &str);
+mod history;
+mod panels;
 
-/// Every scenario by its name.
-pub(crate) const ALL: &[(&str, Scenario)] = &[
-    ("every prepared run shows its figure's facts", prepared_runs),
-    ("every erratum is shown", errata),
-    ("stepping back and forth returns to the same state", stepping),
-    ("the keyboard alone is enough", keyboard),
-    ("acting in the past forks the run", forking),
-    ("a shared address restores the run with its forks", sharing),
-    ("what is exported is valid", exports),
-    ("nonsense gets a message", nonsense),
-    ("a trace that was written elsewhere is drawn", importing),
-    ("algorithms are compared", comparing),
-    ("quorums are built and judged", quorums),
-    ("a phone's width is enough, in light and dark", phone),
+/// What a person does, and what must be seen.
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    /// Plays it in a browser; the text is where the page is.
+    pub(crate) run: fn(&Browser, &str),
+    /// Whether CI plays it in every browser: it depends on what browsers do differently, and is short.
+    pub(crate) everywhere: bool,
+}
+
+/// One that CI plays in every browser.
+const fn scenario(name: &'static str, run: fn(&Browser, &str)) -> Scenario {
+    Scenario { name, run, everywhere: true }
+}
+
+/// One that CI plays in Chromium only.
+const fn in_one(name: &'static str, run: fn(&Browser, &str)) -> Scenario {
+    Scenario { name, run, everywhere: false }
+}
+
+/// Every scenario.
+pub(crate) fn all() -> impl Iterator<Item = &'static Scenario> {
+    GENERAL.iter().chain(&history::ALL).chain(&panels::ALL)
+}
+
+const GENERAL: &[Scenario] = &[
+    in_one("every prepared run shows its figure's facts", prepared_runs),
+    in_one("every erratum is shown", errata),
+    scenario("stepping back and forth returns to the same state", stepping),
+    scenario("the keyboard alone is enough", keyboard),
+    scenario("acting in the past forks the run", forking),
+    scenario("a shared address restores the run with its forks", sharing),
+    in_one("what is exported is valid", exports),
+    in_one("nonsense gets a message", nonsense),
+    scenario("a trace that was written elsewhere is drawn", importing),
+    in_one("algorithms are compared", comparing),
+    in_one("quorums are built and judged", quorums),
+    scenario("a phone's width is enough, in light and dark", phone),
 ];
 
 const STATE: &str = "document.querySelector('[data-state]').dataset.state";
@@ -266,6 +289,8 @@ fn phone(browser: &Browser, page: &str) {
     browser.resize(390, 844);
     for view in [
         "#/gallery",
+        "#/gallery/figure/chapter-9-17",
+        "#/gallery/erratum/suzuki-kasami-step-b",
         "#/run?algo=raymond&n=5&until=60&at=20",
         "#/compare?algos=central&n=4&entries=200",
         "#/quorum",
@@ -276,6 +301,8 @@ fn phone(browser: &Browser, page: &str) {
         let wide = "Math.max(document.documentElement.scrollWidth, document.getElementById('main').scrollWidth) - innerWidth";
         let wide = browser.value(wide).as_i64().unwrap();
         assert!(wide <= 0, "{view} is {wide} pixels too wide");
+        let controls = "(() => { const box = document.querySelector('.controls')?.getBoundingClientRect(); return !box || (box.top >= 0 && box.bottom <= innerHeight); })()";
+        assert_eq!(browser.value(controls), true, "{view}: what one presses is in sight");
     }
     let paper = "getComputedStyle(document.body).backgroundColor";
     let before = browser.text(paper);

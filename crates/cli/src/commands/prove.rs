@@ -1,0 +1,302 @@
+//! `meshlock prove [NAME|all]`: proves algorithms for every number of sites, and compares their code with the models.
+
+mod lease;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use meshlock_proof::counterexample::{self, Breaking};
+use meshlock_proof::document;
+use meshlock_proof::examine::{Doing, Examined, TieEffort, examine};
+use meshlock_proof::inequality::JudgedInequality;
+use meshlock_proof::models::{self, Covered};
+use meshlock_proof::prove::{Judged, Judgement};
+use meshlock_proof::query::Query;
+use meshlock_proof::solver::{Solver, SolverAnswer, SolverError};
+use meshlock_proof::tie::{TieBreak, TieReport, TieRun};
+use meshlock_protocol::registry::spec::did_you_mean;
+use serde_json::{Value, json};
+
+use crate::output::{self, CommandOutcome, UsageError};
+
+/// Arguments of `meshlock prove`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// The algorithm, `census`, `lease`, or `all`
+    #[arg(default_value = "all")]
+    name: String,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Compare the code with the model in the larger runs, too: minutes
+    #[arg(long)]
+    long: bool,
+    /// Write docs/PROVED.md, for `all`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "long"])]
+    record: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+Beside algorithms there are `census`, why no two members of a node's view act on machines of different views, and `lease`,
+the inequality of leases as real arithmetic.
+
+Needs z3 and cvc5 (Debian's packages have these names).
+
+Exit codes:
+  0   everything is proved, and code and models agree
+  1   a clause is refuted, or the code differs from its model; the output shows where
+  2   unfinished: a question that no solver could answer, or a solver is missing
+  64  invalid arguments; the message says what is expected";
+
+/// One algorithm with the time that it took.
+struct TimedProof {
+    examined: Examined,
+    took: Duration,
+}
+
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    let name = arguments.name.as_str();
+    let chosen: Vec<&'static Covered> = match name {
+        "all" => models::all().collect(),
+        lease::NAME => Vec::new(),
+        name => vec![models::find(name).ok_or_else(|| unknown(name))?],
+    };
+    if arguments.record.is_some() && name != "all" {
+        return Err(
+            UsageError::new("--record writes the document of all algorithms: `meshlock prove all`").into()
+        );
+    }
+    let effort = if arguments.long { TieEffort::Long } else { TieEffort::Short };
+    match prove(&chosen, effort, matches!(name, "all" | lease::NAME)) {
+        Ok(proved) => proved.tell(arguments, out),
+        Err(error) if error.downcast_ref::<SolverError>().is_some() => {
+            eprintln!("meshlock: {error}");
+            Ok(CommandOutcome::Unfinished)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What was found.
+struct Proved {
+    models: Vec<TimedProof>,
+    inequalities: Vec<JudgedInequality>,
+}
+
+fn prove(chosen: &[&'static Covered], effort: TieEffort, with_leases: bool) -> anyhow::Result<Proved> {
+    let models = chosen.iter().map(|&covered| timed(covered, effort)).collect::<Result<_, _>>()?;
+    let inequalities = if with_leases { lease::judge()? } else { Vec::new() };
+    Ok(Proved { models, inequalities })
+}
+
+impl Proved {
+    /// Writes it as it was asked for.
+    fn tell(self, arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+        let outcome = self.outcome();
+        if let Some(path) = &arguments.record {
+            let examined: Vec<Examined> = self.models.into_iter().map(|timed| timed.examined).collect();
+            let mut file = output::create("--record", path)?;
+            file.write_all(document::markdown(&examined, &self.inequalities).as_bytes())?;
+        } else if arguments.json {
+            let models = self.models.iter().map(describe);
+            let inequalities = self.inequalities.iter().map(|judged| Ok(lease::describe(judged)));
+            let documents: Vec<Value> = models.chain(inequalities).collect::<anyhow::Result<_>>()?;
+            output::json(out, &documents)?;
+        } else {
+            for timed in &self.models {
+                show(timed, out)?;
+            }
+            if !self.inequalities.is_empty() {
+                lease::show(&self.inequalities, out)?;
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn outcome(&self) -> CommandOutcome {
+        let outcome = outcome(self.models.iter().map(|timed| &timed.examined));
+        let has_failed = self.inequalities.iter().any(|judged| !judged.holds());
+        if has_failed { CommandOutcome::Refuted } else { outcome }
+    }
+}
+
+fn unknown(name: &str) -> UsageError {
+    let names: Vec<&str> = models::all().flat_map(Covered::names).chain([lease::NAME]).collect();
+    let nearest = did_you_mean(name, &names);
+    UsageError::new(format!("no model of '{name}'{nearest}; there are models of {}", names.join(", ")))
+}
+
+fn outcome<'a>(examined: impl Iterator<Item = &'a Examined>) -> CommandOutcome {
+    let mut outcome = CommandOutcome::Done;
+    for examined in examined {
+        let is_wrong =
+            |judged: &Judged| matches!(judged.judgement(), Judgement::Refuted | Judgement::Contradictory);
+        if examined.judged.iter().any(is_wrong) || examined.ties.iter().any(|(_, tie)| tie.is_err()) {
+            return CommandOutcome::Refuted;
+        }
+        if !examined.holds() {
+            outcome = CommandOutcome::Unfinished;
+        }
+    }
+    outcome
+}
+
+fn timed(covered: &'static Covered, effort: TieEffort) -> anyhow::Result<TimedProof> {
+    let start = Instant::now();
+    let model = covered.model();
+    let bar = ProgressBar::new((Query::all(&model).len() * Solver::ALL.len()) as u64);
+    bar.set_style(ProgressStyle::with_template("{spinner} {pos}/{len} {msg} ({elapsed})")?);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let examined = examine(covered, effort, &mut |doing| match doing {
+        Doing::Asking(solver, query) => {
+            let (action, clause) = (query.action_name(&model), query.clause_name(&model));
+            bar.set_message(format!("{}: {}: {action}, {clause}", covered.name, solver.program()));
+            bar.inc(1);
+        }
+        Doing::Comparing(TieRun { sites, entries, .. }) => {
+            bar.set_message(format!("{}: the code, {sites} sites, {entries} entries each", covered.name));
+        }
+    });
+    bar.finish_and_clear();
+    Ok(TimedProof { examined: examined?, took: start.elapsed() })
+}
+
+/// Prints the table of clauses and actions, what is not proved, and how the code compares.
+fn show(TimedProof { examined, took }: &TimedProof, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (model, name) = (&examined.model, examined.covered.name);
+    writeln!(out, "{name}\n{}\n", examined.covered.scope)?;
+    let numbers: Vec<String> = (1..=model.actions.len()).map(|number| number.to_string()).collect();
+    let mut heads = vec!["clause", "start"];
+    heads.extend(numbers.iter().map(String::as_str));
+    let mut table = output::table(&heads);
+    for (clause, named) in model.clauses.iter().enumerate() {
+        let mut row = vec![named.name.clone(), mark(examined, Query::Start { clause }).to_owned()];
+        let actions = 0..model.actions.len();
+        row.extend(actions.map(|action| mark(examined, Query::Step { action, clause }).to_owned()));
+        table.add_row(row);
+    }
+    writeln!(out, "{table}")?;
+    for (number, action) in numbers.iter().zip(&model.actions) {
+        writeln!(out, "{number:>3}  {}: {}", action.name, action.rule)?;
+    }
+    for (theorem, named) in model.theorems.iter().enumerate() {
+        writeln!(out, "  {}  {}: {}", mark(examined, Query::Theorem { theorem }), named.name, named.why)?;
+    }
+    writeln!(out, "\n✓ by both solvers, z by z3 only, c by cvc5 only, ✗ refuted, ? open, · not touched")?;
+    for judged in examined.judged.iter().filter(|judged| judged.judgement() != Judgement::Proved) {
+        show_failure(examined, judged, out)?;
+    }
+    for (run, tie) in &examined.ties {
+        writeln!(out, "code, {}: {}", describe_run(run), describe_tie(tie))?;
+    }
+    let (questions, z3, cvc5) =
+        (examined.judged.len(), examined.proved_by(Solver::Z3), examined.proved_by(Solver::Cvc5));
+    let verdict = match (examined.holds(), examined.ties.is_empty()) {
+        (true, false) => "proved for every N in the model; code and model agree on every step of these runs",
+        (true, true) => "proved for every N in the model",
+        (false, _) => "NOT proved",
+    };
+    writeln!(
+        out,
+        "{name}: {verdict}: {questions} questions, z3 {z3}, cvc5 {cvc5}, {:.1} s\n",
+        took.as_secs_f64()
+    )?;
+    Ok(())
+}
+
+/// One cell of the table.
+fn mark(examined: &Examined, query: Query) -> &'static str {
+    let Some(judged) = examined.judged.iter().find(|judged| judged.query == query) else { return "·" };
+    let proved = judged.answers.iter().map(|&answer| answer == SolverAnswer::Impossible);
+    match (judged.judgement(), proved.collect::<Vec<_>>().as_slice()) {
+        (Judgement::Proved, [true, true]) => "✓",
+        (Judgement::Proved, [true, _]) => "z",
+        (Judgement::Proved, _) => "c",
+        (Judgement::Refuted, _) => "✗",
+        (Judgement::Open, _) => "?",
+        (Judgement::Contradictory, _) => "solvers disagree",
+    }
+}
+
+fn show_failure(examined: &Examined, judged: &Judged, out: &mut dyn Write) -> anyhow::Result<()> {
+    let model = &examined.model;
+    let (action, clause) = (judged.query.action_name(model), judged.query.clause_name(model));
+    writeln!(out, "\nnot proved: {action}, {clause}")?;
+    match counterexample::find(model, judged.query)? {
+        None => writeln!(out, "  no small counterexample to induction")?,
+        Some(Breaking { before, step, change }) => {
+            writeln!(out, "  in this state: {}", before.join(", "))?;
+            if let Some(step) = step {
+                writeln!(out, "  {step} breaks it: {}", change.join(", "))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn describe_run(TieRun { sites, permits, entries, inside, spec, .. }: &TieRun) -> String {
+    let permits = if *permits == 1 { String::new() } else { format!(", {permits} permits") };
+    let inside = inside.map_or(String::new(), |site| format!(", site {site} inside at the start"));
+    let spec = spec.map_or(String::new(), |spec| format!("{spec}, "));
+    format!("{spec}{} with {entries} each{permits}{inside}", output::counted(*sites as u64, "site"))
+}
+
+fn describe_tie(tie: &Result<TieReport, TieBreak>) -> String {
+    match tie {
+        Ok(TieReport { is_whole, states, steps, .. }) => {
+            let extent = if *is_whole { "" } else { ", the first ones only" };
+            format!("agrees in {states} states and {steps} steps{extent}")
+        }
+        Err(why) => format!("DIFFERS: {why}"),
+    }
+}
+
+fn describe(TimedProof { examined, took }: &TimedProof) -> anyhow::Result<Value> {
+    let model = &examined.model;
+    let mut questions = Vec::new();
+    for judged in &examined.judged {
+        let judgement = judged.judgement();
+        let breaking = match judgement {
+            Judgement::Proved => None,
+            Judgement::Refuted | Judgement::Open | Judgement::Contradictory => {
+                counterexample::find(model, judged.query)?
+            }
+        };
+        questions.push(json!({
+            "action": judged.query.action_name(model),
+            "clause": judged.query.clause_name(model),
+            "judgement": format!("{judgement:?}").to_lowercase(),
+            "answers": Solver::ALL.iter().zip(&judged.answers).map(|(solver, answer)| {
+                json!({ "solver": solver.program(), "answer": format!("{answer:?}").to_lowercase() })
+            }).collect::<Vec<_>>(),
+            "counterexample": breaking.map(|Breaking { before, step, change }| {
+                json!({ "before": before, "step": step, "change": change })
+            }),
+        }));
+    }
+    let runs = examined.ties.iter().map(|(run, tie)| {
+        let compared = tie.as_ref().ok();
+        json!({
+            "sites": run.sites,
+            "permits": run.permits,
+            "entries": run.entries,
+            "inside": run.inside,
+            "states": compared.map(|tie| tie.states),
+            "steps": compared.map(|tie| tie.steps),
+            "whole": compared.map(|tie| tie.is_whole),
+            "differs": tie.as_ref().err().map(ToString::to_string),
+        })
+    });
+    Ok(json!({
+        "algorithm": examined.covered.name,
+        "scope": examined.covered.scope,
+        "holds": examined.holds(),
+        "seconds": took.as_secs_f64(),
+        "questions": questions,
+        "code": runs.collect::<Vec<_>>(),
+    }))
+}

@@ -1,0 +1,364 @@
+//! The models, each in a file to be read beside its algorithm, with the runs in which the code is compared with it.
+
+pub mod bulgannawar_vaidya;
+pub mod carvalho_roucairol;
+pub mod census;
+pub mod central;
+pub mod delegated;
+pub mod lamport;
+pub mod naimi_trehel;
+pub mod quorums;
+pub mod raymond;
+pub mod raymond_k;
+pub mod ricart_agrawala;
+pub mod sanders;
+pub mod singhal_dynamic;
+pub mod srimani_reddy;
+pub mod suzuki_kasami;
+pub mod token_ring;
+
+use meshlock_protocol::algorithms::bulgannawar_vaidya::BulgannawarVaidya;
+use meshlock_protocol::algorithms::carvalho_roucairol::CarvalhoRoucairol;
+use meshlock_protocol::algorithms::central::Central;
+use meshlock_protocol::algorithms::delegated::Delegated;
+use meshlock_protocol::algorithms::lamport::Lamport;
+use meshlock_protocol::algorithms::maekawa::Maekawa;
+use meshlock_protocol::algorithms::majority::Majority;
+use meshlock_protocol::algorithms::naimi_trehel::NaimiTrehel;
+use meshlock_protocol::algorithms::raymond::Raymond;
+use meshlock_protocol::algorithms::raymond_k::RaymondK;
+use meshlock_protocol::algorithms::ricart_agrawala::RicartAgrawala;
+use meshlock_protocol::algorithms::sanders::Sanders;
+use meshlock_protocol::algorithms::singhal_dynamic::SinghalDynamic;
+use meshlock_protocol::algorithms::srimani_reddy::SrimaniReddy;
+use meshlock_protocol::algorithms::suzuki_kasami::SuzukiKasami;
+use meshlock_protocol::algorithms::token_ring::TokenRing;
+use meshlock_protocol::algorithms::tree_quorum::TreeQuorum;
+use meshlock_protocol::mutant::Mutant;
+use meshlock_protocol::{Modelled, Spec};
+
+use crate::model::ProofModel;
+use crate::text;
+use crate::tie::{self, TieBreak, TieReport, TieRun};
+
+/// An algorithm that is proved for every number of sites.
+#[derive(Debug)]
+pub struct Covered {
+    /// The name of the algorithm, as `meshlock algorithms` lists it.
+    pub name: &'static str,
+    /// Other algorithms that are the same code, with how they are compared.
+    pub also: &'static [(&'static str, Compare)],
+    /// The model's text.
+    pub text: &'static str,
+    /// What is covered and what is not, as sentences.
+    pub scope: &'static str,
+    /// Runs that every test compares with the model.
+    pub runs: &'static [TieRun],
+    /// Larger ones, which `cargo xtask soak` compares.
+    pub long_runs: &'static [TieRun],
+    /// Actions that no step of the code takes in these runs: they allow for what is not proved to be impossible.
+    pub untaken: &'static [&'static str],
+    /// Wrong models that must not be proved.
+    pub wrong: &'static [WrongModel],
+    /// The deliberate bugs of the code, and the step or clause at which the tie breaks.
+    pub mutants: &'static [(Mutant, &'static str)],
+    /// Deliberate bugs of the code that concern what is not covered.
+    pub beyond: &'static [Mutant],
+    /// Where there are no runs: what compares the code instead, as sentences.
+    pub tied_by: &'static str,
+    compare: Compare,
+}
+
+/// Compares a run of the code with a model.
+pub type Compare = fn(&ProofModel, &Spec, &TieRun) -> Result<TieReport, TieBreak>;
+
+/// A model with a bug in it.
+#[derive(Debug)]
+pub struct WrongModel {
+    /// What is changed, in words.
+    pub about: &'static str,
+    /// The erratum whose printed text this is.
+    pub erratum: Option<&'static str>,
+    /// What is replaced in the text of the model: once, all at once.
+    pub replaced: &'static [(&'static str, &'static str)],
+    /// The action and the clause at which the proof fails; other questions may fail, too.
+    pub fails_at: (&'static str, &'static str),
+}
+
+impl Covered {
+    const fn new<A: Modelled>(name: &'static str, text: &'static str) -> Self {
+        Covered::with(name, text, tie::compare::<A>)
+    }
+
+    /// A model that no run of the explorer is compared with.
+    const fn alone(name: &'static str, text: &'static str) -> Self {
+        Covered::with(name, text, |_, _, _| unreachable!("it has no runs"))
+    }
+
+    const fn with(name: &'static str, text: &'static str, compare: Compare) -> Self {
+        Covered {
+            name,
+            also: &[],
+            text,
+            scope: "",
+            runs: &[],
+            long_runs: &[],
+            untaken: &[],
+            wrong: &[],
+            mutants: &[],
+            beyond: &[],
+            tied_by: "",
+            compare,
+        }
+    }
+
+    /// The names of the algorithms that are covered.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.also.iter().map(|&(name, _)| name))
+    }
+
+    /// The model.
+    pub fn model(&self) -> ProofModel {
+        text::parse(self.text).unwrap_or_else(|error| panic!("{}: {error}", self.name))
+    }
+
+    /// Compares one run of the code with the model.
+    pub fn compare(&self, run: &TieRun) -> Result<TieReport, TieBreak> {
+        let spec: Spec =
+            run.spec.unwrap_or(self.name).parse().expect("a registered algorithm with its options");
+        let other = self.also.iter().find(|(name, _)| *name == spec.info.name);
+        let compare = other.map_or(self.compare, |&(_, compare)| compare);
+        compare(&self.model(), &spec, run)
+    }
+
+    /// The model of this name with a bug in it.
+    pub fn wrong_model(&self, wrong: &WrongModel) -> ProofModel {
+        let mut changed = self.text.to_owned();
+        for (from, to) in wrong.replaced {
+            assert!(changed.contains(from), "{}: '{from}' is not in the model", self.name);
+            changed = changed.replace(from, to);
+        }
+        text::parse(&changed).unwrap_or_else(|error| panic!("{}, {}: {error}", self.name, wrong.about))
+    }
+}
+
+/// A run without anyone inside at the start.
+const fn run(sites: usize, entries: u8, numbers: u8) -> TieRun {
+    TieRun { sites, permits: 1, entries, inside: None, numbers, spec: None, most_states: usize::MAX }
+}
+
+/// A run with this site inside at the start.
+const fn held(sites: usize, entries: u8, numbers: u8, inside: usize) -> TieRun {
+    TieRun { inside: Some(inside), ..run(sites, entries, numbers) }
+}
+
+/// The run with this number of permits.
+const fn permits(permits: usize, run: TieRun) -> TieRun {
+    TieRun { permits, ..run }
+}
+
+/// The first states of a run that is too large to be compared whole.
+const fn first(most_states: usize, run: TieRun) -> TieRun {
+    TieRun { most_states, ..run }
+}
+
+/// A run of another algorithm, or with options.
+const fn of(spec: &'static str, run: TieRun) -> TieRun {
+    TieRun { spec: Some(spec), ..run }
+}
+
+/// Every algorithm with a model, in the order in which tables list them.
+pub const ALL: &[Covered] = &[
+    Covered {
+        scope: lamport::SCOPE,
+        runs: &[run(1, 2, 5), run(2, 2, 14), held(2, 1, 9, 1), first(1_500, run(3, 1, 12))],
+        long_runs: &[first(20_000, run(3, 1, 16))],
+        wrong: lamport::WRONG,
+        mutants: lamport::MUTANTS,
+        ..Covered::new::<Lamport>("lamport", lamport::TEXT)
+    },
+    Covered {
+        scope: ricart_agrawala::SCOPE,
+        runs: &[run(1, 2, 4), run(2, 2, 8), held(2, 2, 8, 1), run(3, 1, 6), held(3, 1, 6, 0)],
+        long_runs: &[run(3, 2, 9), run(4, 1, 6)],
+        wrong: ricart_agrawala::WRONG,
+        mutants: ricart_agrawala::MUTANTS,
+        ..Covered::new::<RicartAgrawala>("ricart-agrawala", ricart_agrawala::TEXT)
+    },
+    Covered {
+        scope: suzuki_kasami::SCOPE,
+        runs: &[run(2, 2, 7), held(2, 2, 7, 1), held(3, 1, 6, 2), first(10_000, run(3, 2, 9))],
+        long_runs: &[run(3, 2, 9), run(4, 1, 6)],
+        wrong: suzuki_kasami::WRONG,
+        mutants: suzuki_kasami::MUTANTS,
+        ..Covered::new::<SuzukiKasami>("suzuki-kasami", suzuki_kasami::TEXT)
+    },
+    Covered {
+        scope: naimi_trehel::SCOPE,
+        runs: &[run(1, 2, 4), run(2, 2, 5), held(2, 2, 5, 1), run(3, 2, 5), held(3, 1, 4, 2), run(4, 1, 4)],
+        long_runs: &[run(4, 2, 5)],
+        untaken: &["refuse"],
+        wrong: naimi_trehel::WRONG,
+        mutants: naimi_trehel::MUTANTS,
+        ..Covered::new::<NaimiTrehel>("naimi-trehel", naimi_trehel::TEXT)
+    },
+    Covered {
+        scope: central::SCOPE,
+        runs: &[run(1, 2, 4), run(2, 2, 5), held(2, 2, 5, 1), run(3, 2, 5), held(3, 1, 4, 0), run(4, 1, 4)],
+        long_runs: &[run(4, 2, 5)],
+        wrong: central::WRONG,
+        beyond: central::BEYOND,
+        ..Covered::new::<Central>("central", central::TEXT)
+    },
+    Covered {
+        scope: token_ring::SCOPE,
+        runs: &[
+            run(1, 2, 4),
+            run(2, 2, 9),
+            held(2, 2, 9, 1),
+            run(3, 2, 16),
+            held(3, 1, 12, 2),
+            run(4, 1, 16),
+        ],
+        long_runs: &[run(4, 2, 30)],
+        wrong: token_ring::WRONG,
+        mutants: token_ring::MUTANTS,
+        ..Covered::new::<TokenRing>("token-ring", token_ring::TEXT)
+    },
+    Covered {
+        also: &[("majority", tie::compare::<Majority>), ("tree-quorum", tie::compare::<TreeQuorum>)],
+        scope: quorums::SCOPE,
+        runs: &[
+            run(1, 2, 4),
+            run(2, 2, 8),
+            of("maekawa:deadlock=fail", run(2, 2, 8)),
+            of("majority", held(2, 2, 8, 1)),
+            of("tree-quorum", run(3, 1, 6)),
+            of("tree-quorum:deadlock=fail", held(3, 1, 6, 1)),
+            of("majority:deadlock=fail", run(3, 1, 6)),
+            run(3, 1, 6),
+        ],
+        long_runs: &[first(5_000, run(3, 2, 12)), first(5_000, of("majority:deadlock=fail", run(4, 1, 7)))],
+        wrong: quorums::WRONG,
+        mutants: quorums::MUTANTS,
+        beyond: quorums::BEYOND,
+        ..Covered::new::<Maekawa>("maekawa", quorums::TEXT)
+    },
+    Covered {
+        scope: sanders::SCOPE,
+        runs: &[
+            run(1, 2, 4),
+            run(2, 2, 8),
+            of("sanders:structure=distributed", held(2, 2, 8, 1)),
+            of("sanders:structure=central", run(3, 1, 6)),
+            first(1_000, of("sanders:structure=distributed", run(3, 1, 6))),
+            first(1_000, of("sanders:structure=pair", run(3, 1, 6))),
+            first(1_000, of("sanders:structure=pair,deadlock=yield", held(3, 1, 6, 2))),
+        ],
+        long_runs: &[run(3, 1, 6), first(5_000, of("sanders:structure=pair", run(4, 1, 8)))],
+        wrong: sanders::WRONG,
+        mutants: sanders::MUTANTS,
+        ..Covered::new::<Sanders>("sanders", sanders::TEXT)
+    },
+    Covered {
+        scope: carvalho_roucairol::SCOPE,
+        runs: &[run(1, 2, 4), run(2, 2, 8), held(2, 2, 8, 1), run(3, 1, 6), held(3, 1, 6, 0)],
+        long_runs: &[run(3, 2, 9), run(4, 1, 6)],
+        wrong: carvalho_roucairol::WRONG,
+        mutants: carvalho_roucairol::MUTANTS,
+        ..Covered::new::<CarvalhoRoucairol>("carvalho-roucairol", carvalho_roucairol::TEXT)
+    },
+    Covered {
+        scope: singhal_dynamic::SCOPE,
+        runs: &[run(1, 2, 4), run(2, 2, 8), held(2, 2, 8, 1), run(3, 1, 6), held(3, 1, 6, 0)],
+        long_runs: &[run(3, 2, 9), run(4, 1, 6)],
+        wrong: singhal_dynamic::WRONG,
+        mutants: singhal_dynamic::MUTANTS,
+        ..Covered::new::<SinghalDynamic>("singhal-dynamic", singhal_dynamic::TEXT)
+    },
+    Covered {
+        scope: raymond::SCOPE,
+        runs: &[run(1, 2, 4), run(2, 2, 9), held(2, 2, 9, 1), run(3, 2, 9), held(3, 1, 6, 2), run(4, 1, 9)],
+        long_runs: &[run(4, 2, 16)],
+        wrong: raymond::WRONG,
+        mutants: raymond::MUTANTS,
+        ..Covered::new::<Raymond>("raymond", raymond::TEXT)
+    },
+    Covered {
+        scope: delegated::SCOPE,
+        runs: &[
+            run(1, 2, 4),
+            run(2, 2, 5),
+            held(2, 2, 5, 1),
+            first(3_000, run(3, 2, 5)),
+            held(3, 1, 4, 2),
+            run(4, 1, 4),
+        ],
+        long_runs: &[run(3, 2, 5), run(3, 3, 6)],
+        wrong: delegated::WRONG,
+        mutants: delegated::MUTANTS,
+        ..Covered::new::<Delegated>("delegated", delegated::TEXT)
+    },
+    Covered {
+        scope: raymond_k::SCOPE,
+        runs: &[
+            run(2, 2, 6),
+            permits(2, run(3, 1, 6)),
+            permits(2, held(3, 1, 6, 2)),
+            first(1_000, permits(2, run(3, 2, 12))),
+        ],
+        long_runs: &[permits(2, run(3, 2, 12)), first(20_000, permits(2, run(4, 1, 8)))],
+        wrong: raymond_k::WRONG,
+        mutants: raymond_k::MUTANTS,
+        ..Covered::new::<RaymondK>("raymond-k", raymond_k::TEXT)
+    },
+    Covered {
+        scope: srimani_reddy::SCOPE,
+        runs: &[
+            run(2, 2, 7),
+            permits(2, run(3, 1, 6)),
+            permits(2, held(3, 1, 6, 2)),
+            first(3_000, permits(2, run(3, 2, 9))),
+        ],
+        long_runs: &[permits(2, run(3, 2, 12)), first(20_000, permits(2, run(4, 1, 8)))],
+        wrong: srimani_reddy::WRONG,
+        mutants: srimani_reddy::MUTANTS,
+        ..Covered::new::<SrimaniReddy>("srimani-reddy", srimani_reddy::TEXT)
+    },
+    Covered {
+        scope: bulgannawar_vaidya::SCOPE,
+        runs: &[
+            run(2, 2, 7),
+            held(2, 1, 6, 1),
+            run(3, 1, 6),
+            permits(2, run(3, 1, 6)),
+            permits(2, held(3, 1, 6, 2)),
+            permits(2, held(3, 1, 6, 0)),
+            permits(2, held(3, 1, 6, 1)),
+            first(3_000, permits(2, run(3, 2, 9))),
+        ],
+        long_runs: &[permits(2, run(3, 2, 9)), first(20_000, permits(2, run(4, 1, 8)))],
+        untaken: &["refuse"],
+        wrong: bulgannawar_vaidya::WRONG,
+        mutants: bulgannawar_vaidya::MUTANTS,
+        ..Covered::new::<BulgannawarVaidya>("bulgannawar-vaidya", bulgannawar_vaidya::TEXT)
+    },
+];
+
+/// Arguments about the node, without an algorithm that the explorer could run.
+pub const NODE: &[Covered] = &[Covered {
+    scope: census::SCOPE,
+    tied_by: census::TIED_BY,
+    wrong: census::WRONG,
+    ..Covered::alone("census", census::TEXT)
+}];
+
+/// Everything with a model.
+pub fn all() -> impl Iterator<Item = &'static Covered> {
+    ALL.iter().chain(NODE)
+}
+
+/// The model with this name.
+pub fn find(name: &str) -> Option<&'static Covered> {
+    all().find(|covered| covered.names().any(|other| other == name))
+}

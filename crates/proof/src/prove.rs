@@ -1,0 +1,61 @@
+//! Proving: every question about a model is put to the solvers, and their answers are put together.
+
+use crate::model::ProofModel;
+use crate::query::Query;
+use crate::solver::{Solver, SolverAnswer, SolverError};
+
+/// The answers to one question, in the order of the solvers that were asked.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    pub query: Query,
+    pub answers: Vec<SolverAnswer>,
+}
+
+/// What the answers to a question come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    Proved,
+    /// A solver knows a state and a step that go wrong.
+    Refuted,
+    /// No solver knows.
+    Open,
+    /// One solver has proved what another one refutes: one of them is wrong, and nothing is proved.
+    Contradictory,
+}
+
+impl Judged {
+    /// What the answers come to.
+    pub fn judgement(&self) -> Judgement {
+        let has = |answer| self.answers.contains(&answer);
+        match (has(SolverAnswer::Impossible), has(SolverAnswer::Possible)) {
+            (true, true) => Judgement::Contradictory,
+            (true, false) => Judgement::Proved,
+            (false, true) => Judgement::Refuted,
+            (false, false) => Judgement::Open,
+        }
+    }
+}
+
+/// Puts `queries` to `solvers`. `progress` is called after each answer.
+pub fn judge(
+    model: &ProofModel,
+    queries: &[Query],
+    solvers: &[Solver],
+    progress: &mut dyn FnMut(Solver, Query),
+) -> Result<Vec<Judged>, SolverError> {
+    let scripts: Vec<String> = queries.iter().map(|query| query.script(model)).collect();
+    let mut judged: Vec<Judged> =
+        queries.iter().map(|&query| Judged { query, answers: Vec::new() }).collect();
+    for &solver in solvers {
+        solver.ask(&scripts, &mut |number, answer| {
+            judged[number].answers.push(answer);
+            progress(solver, queries[number]);
+        })?;
+    }
+    Ok(judged)
+}
+
+/// Whether every question is proved.
+pub fn is_proved(judged: &[Judged]) -> bool {
+    judged.iter().all(|judged| judged.judgement() == Judgement::Proved)
+}
