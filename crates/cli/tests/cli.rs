@@ -76,7 +76,7 @@ fn bad_input_names_the_thing_and_exits_with_64() {
         ),
         (&["errata", "lodha-not-live", "--markdown"], "cannot be used with"),
         (&["prove", "centrl"], "no model of 'centrl' (did you mean 'central'?)"),
-        (&["prove", "central", "--record", "x.md"], "--record writes the document of all algorithms"),
+        (&["prove", "lease", "--record", "x.md"], "--record writes the document of `all`, or of one model"),
     ] {
         let output = meshlock(arguments);
         assert_eq!(output.status.code(), Some(64), "{arguments:?}");

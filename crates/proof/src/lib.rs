@@ -24,6 +24,7 @@ pub mod model;
 pub mod models;
 pub mod prove;
 pub mod query;
+pub mod recorded;
 mod smt;
 pub mod solver;
 pub mod structure;

@@ -3,9 +3,10 @@
 mod lease;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use meshlock_proof::counterexample::{self, Breaking};
@@ -15,6 +16,7 @@ use meshlock_proof::inequality::JudgedInequality;
 use meshlock_proof::models::{self, Covered};
 use meshlock_proof::prove::{Judged, Judgement};
 use meshlock_proof::query::Query;
+use meshlock_proof::recorded;
 use meshlock_proof::solver::{Solver, SolverAnswer, SolverError};
 use meshlock_proof::tie::{TieBreak, TieReport, TieRun};
 use meshlock_protocol::registry::spec::did_you_mean;
@@ -35,7 +37,7 @@ pub(crate) struct Arguments {
     /// Compare the code with the model in the larger runs, too: minutes
     #[arg(long)]
     long: bool,
-    /// Write docs/PROVED.md, for `all`
+    /// Write docs/PROVED.md, or with a NAME only what it says of that model
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "long"])]
     record: Option<PathBuf>,
 }
@@ -65,10 +67,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         lease::NAME => Vec::new(),
         name => vec![models::find(name).ok_or_else(|| unknown(name))?],
     };
-    if arguments.record.is_some() && name != "all" {
-        return Err(
-            UsageError::new("--record writes the document of all algorithms: `meshlock prove all`").into()
-        );
+    if arguments.record.is_some() && name == lease::NAME {
+        return Err(UsageError::new("--record writes the document of `all`, or of one model").into());
     }
     let effort = if arguments.long { TieEffort::Long } else { TieEffort::Short };
     match prove(&chosen, effort, matches!(name, "all" | lease::NAME)) {
@@ -98,9 +98,8 @@ impl Proved {
     fn tell(self, arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
         let outcome = self.outcome();
         if let Some(path) = &arguments.record {
-            let examined: Vec<Examined> = self.models.into_iter().map(|timed| timed.examined).collect();
-            let mut file = output::create("--record", path)?;
-            file.write_all(document::markdown(&examined, &self.inequalities).as_bytes())?;
+            let document = self.document(arguments, path)?;
+            output::create("--record", path)?.write_all(document.as_bytes())?;
         } else if arguments.json {
             let models = self.models.iter().map(describe);
             let inequalities = self.inequalities.iter().map(|judged| Ok(lease::describe(judged)));
@@ -115,6 +114,23 @@ impl Proved {
             }
         }
         Ok(outcome)
+    }
+
+    /// The whole document, or the one that is there with one model's part written anew.
+    fn document(self, arguments: &Arguments, path: &Path) -> anyhow::Result<String> {
+        let examined: Vec<Examined> = self.models.into_iter().map(|timed| timed.examined).collect();
+        let ([one], false) = (examined.as_slice(), arguments.name == "all") else {
+            return Ok(document::markdown(&examined, &self.inequalities));
+        };
+        let there =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        recorded::renewed(&there, one).ok_or_else(|| {
+            let (name, path) = (one.covered.name, path.display());
+            UsageError::new(format!(
+                "{path} says nothing of {name}; `meshlock prove all --record {path}` writes all"
+            ))
+            .into()
+        })
     }
 
     fn outcome(&self) -> CommandOutcome {

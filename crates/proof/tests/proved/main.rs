@@ -1,5 +1,7 @@
 //! Every algorithm with a model: proved by both solvers, tied to the code, and what is wrong is noticed.
 
+mod document;
+mod each;
 mod mutants;
 mod proofs;
 mod quorums;

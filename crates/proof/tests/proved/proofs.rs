@@ -5,12 +5,9 @@ use meshlock_proof::inequality::{Inequality, JudgedInequality, lease};
 use meshlock_proof::models::{self, Covered, WrongModel};
 use meshlock_proof::query::Query;
 use meshlock_proof::solver::SolverAnswer;
-use meshlock_proof::{counterexample, document, fragment};
+use meshlock_proof::{counterexample, fragment};
 
-use crate::has_solvers;
-
-/// Whose proofs take longest: `soak` asks these questions.
-const LONG: &[&str] = &["raymond", "delegated", "raymond-k", "srimani-reddy", "bulgannawar-vaidya", "census"];
+use crate::{document, has_solvers};
 
 /// Asks everything about a model, and compares the code with it.
 fn examined(covered: &'static Covered) -> Examined {
@@ -24,26 +21,20 @@ fn examined(covered: &'static Covered) -> Examined {
     examined
 }
 
-const RENEW: &str = "run: cargo run --release -- prove all --record docs/PROVED.md";
-
-fn recorded() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/PROVED.md");
-    std::fs::read_to_string(path).expect("the document")
+/// Both solvers prove everything about this model, and the document says so.
+pub(crate) fn both_solvers_prove(name: &str) {
+    if has_solvers() {
+        document::assert_says(&examined(models::find(name).expect("a model")));
+    }
 }
 
-/// Holds the document to what is found about the models whose proofs are short.
-#[test]
-fn the_document_says_what_is_proved_by_both_solvers_of_all_but_the_longest_models() {
-    if !has_solvers() {
-        return;
+/// Every wrong model fails where it is recorded, with a small counterexample.
+pub(crate) fn wrong_models_fail(name: &str) {
+    if has_solvers() {
+        let covered = models::find(name).expect("a model");
+        assert!(!covered.wrong.is_empty(), "{name} has no wrong model");
+        covered.wrong.iter().for_each(|wrong| failing(covered, wrong));
     }
-    let document = recorded();
-    for covered in models::all().filter(|covered| !LONG.contains(&covered.name)) {
-        for part in document::parts(&examined(covered)) {
-            assert!(document.contains(&part), "docs/PROVED.md is stale about {}; {RENEW}", covered.name);
-        }
-    }
-    judged_inequalities();
 }
 
 /// Asks everything about every model, and holds the whole document to what is found.
@@ -53,14 +44,15 @@ fn the_document_says_what_is_proved_and_everything_is_by_both_solvers() {
         return;
     }
     let examined: Vec<Examined> = models::all().map(examined).collect();
-    let found = document::markdown(&examined, &judged_inequalities());
-    assert!(recorded() == found, "docs/PROVED.md is stale; {RENEW}");
+    examined.iter().for_each(document::assert_says);
+    let found = meshlock_proof::document::markdown(&examined, &judged_inequalities());
+    assert!(document::text() == found, "docs/PROVED.md is stale; {}", document::RENEW);
 }
 
 #[test]
-fn what_takes_long_is_a_model() {
-    for name in LONG {
-        assert!(models::find(name).is_some_and(|covered| covered.name == *name), "{name}");
+fn the_inequalities_are_proved_and_are_refuted_with_each_wrong_assumption() {
+    if has_solvers() {
+        judged_inequalities();
     }
 }
 
@@ -111,17 +103,6 @@ fn failing(covered: &Covered, wrong: &WrongModel) {
     // A theorem fails in a state, without a step.
     let step = found.step.unwrap_or_else(|| query.action_name(&model).to_owned());
     assert!(step.starts_with(action), "{}: {}: {step}", covered.name, wrong.about);
-}
-
-#[test]
-fn a_wrong_model_fails_at_a_named_action_and_clause_with_a_small_counterexample() {
-    if !has_solvers() {
-        return;
-    }
-    for covered in models::all() {
-        assert!(!covered.wrong.is_empty(), "{} has no wrong model", covered.name);
-        covered.wrong.iter().for_each(|wrong| failing(covered, wrong));
-    }
 }
 
 #[test]
