@@ -16,7 +16,10 @@ pub(crate) fn text() -> String {
 pub(crate) fn assert_says(examined: &Examined) {
     let document = text();
     if let Some(stale) = recorded::stale_line(&document, examined) {
-        panic!("docs/PROVED.md is stale about {}, {stale}\n{RENEW}", examined.covered.name);
+        let name = examined.covered.name;
+        panic!(
+            "docs/PROVED.md is stale about {name}, {stale}\n{RENEW}\n(with `{name}` in place of `all`: only this part)"
+        );
     }
 }
 
