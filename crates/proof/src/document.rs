@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::examine::Examined;
 use crate::fragment;
 use crate::inequality::{self, JudgedInequality};
-use crate::model::NamedClause;
+use crate::model::{ClauseKind, NamedClause};
 use crate::models::WrongModel;
 use crate::prove::is_proved;
 use crate::query::Query;
@@ -34,7 +34,10 @@ counterexample to induction. Deadlock is covered where a theorem says so; starva
 
 ";
 
-const RESISTING: &str = "
+/// How the last part of the document begins.
+pub(crate) const RESISTING_HEAD: &str = "\n# What is not proved\n";
+
+pub(crate) const RESISTING: &str = "
 # What is not proved
 
 | what | what was tried, and where it ends |
@@ -53,7 +56,7 @@ about one privilege that is never lost. |
 | `raymond-k`: that K are inside whenever the first that waits cannot enter | The model has no counting beyond small sets. What is proved is that everyone \
 whose reply it misses is inside, or has a message on its way. |
 
-`lodha-kshemkalyani` and `singhal-heuristic` have no model: none was tried. Crashes and recovery are in no model, so the errata and
+`singhal-heuristic` has no model: none was tried. Crashes and recovery are in no model, so the errata and
 deliberate bugs that concern them are left to [exploration](CHECKED.md). That Sanders' conditions are necessary is not proved here;
 `crates/check/src/theorem.rs` shows it for three sites, by exploring every structure.
 ";
@@ -129,9 +132,14 @@ fn section(examined: &Examined, text: &mut String) {
         line(text, format_args!("The model leaves the decidable fragment of solvers (EPR) in `{names}`.\n"));
     }
     line(text, format_args!("**Proved**\n"));
-    listed(model.clauses.iter().filter(|clause| clause.is_safety).chain(&model.theorems), text);
+    let of_kind = |kind| model.clauses.iter().filter(move |clause| clause.kind == kind);
+    listed(of_kind(ClauseKind::Safety).chain(&model.theorems), text);
     line(text, format_args!("\n**With these clauses**\n"));
-    listed(model.clauses.iter().filter(|clause| !clause.is_safety), text);
+    listed(of_kind(ClauseKind::Step), text);
+    if model.clauses.iter().any(|clause| clause.kind == ClauseKind::Progress) {
+        line(text, format_args!("\n**And with these, on which no clause above rests**\n"));
+        listed(of_kind(ClauseKind::Progress), text);
+    }
     line(text, format_args!("\n**Actions**\n\n| action | rule | clauses it could break |\n|---|---|---|"));
     for (number, action) in model.actions.iter().enumerate() {
         let of_it = |query: &&Query| matches!(query, Query::Step { action, .. } if *action == number);

@@ -70,8 +70,19 @@ pub struct NamedClause {
     pub why: String,
     /// Without free variables.
     pub holds: Predicate,
-    /// Whether it is what the proof is for, and not only a step on the way.
-    pub is_safety: bool,
+    pub kind: ClauseKind,
+}
+
+/// What a clause of the invariant is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClauseKind {
+    /// A step on the way.
+    Step,
+    /// What the proof is for.
+    Safety,
+    /// A step on the way to a theorem. The other clauses are an inductive invariant without it, and are proved without it, so that what
+    /// it says of elements that exist does not burden those proofs.
+    Progress,
 }
 
 /// Which part of a step of the code an action can be.

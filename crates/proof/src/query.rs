@@ -1,6 +1,6 @@
 //! The questions that make up a proof, each small enough to be answered by itself.
 
-use crate::model::ProofModel;
+use crate::model::{ClauseKind, NamedClause, ProofModel};
 use crate::smt::{When, Writer};
 
 /// One question: can this go wrong? A solver that answers *unsat* has proved that it cannot.
@@ -8,7 +8,7 @@ use crate::smt::{When, Writer};
 pub enum Query {
     /// An initial state in which the clause does not hold.
     Start { clause: usize },
-    /// A state in which all clauses hold, and a step of the action to one in which this clause does not.
+    /// A state in which all clauses hold that this one may rest on, and a step of the action to one in which it does not.
     Step { action: usize, clause: usize },
     /// A state in which all clauses hold and the theorem does not.
     Theorem { theorem: usize },
@@ -58,13 +58,15 @@ impl Query {
                 text.push_str(&writer.negation(&model.clauses[clause].holds, When::Now));
             }
             Query::Step { action, clause } => {
-                let action = &model.actions[action];
-                assert_clauses(model, writer, &mut text);
+                let (action, clause) = (&model.actions[action], &model.clauses[clause]);
+                let rests_on =
+                    |other: &NamedClause| other.kind != ClauseKind::Progress || clause.kind == other.kind;
+                assert_clauses(model.clauses.iter().filter(|other| rests_on(other)), writer, &mut text);
                 text.push_str(&writer.action(action));
-                text.push_str(&writer.negation(&model.clauses[clause].holds, When::After(action)));
+                text.push_str(&writer.negation(&clause.holds, When::After(action)));
             }
             Query::Theorem { theorem } => {
-                assert_clauses(model, writer, &mut text);
+                assert_clauses(model.clauses.iter(), writer, &mut text);
                 text.push_str(&writer.negation(&model.theorems[theorem].holds, When::Now));
             }
         }
@@ -72,6 +74,10 @@ impl Query {
     }
 }
 
-fn assert_clauses(model: &ProofModel, writer: &Writer<'_>, text: &mut String) {
-    model.clauses.iter().for_each(|clause| text.push_str(&writer.assertion(&clause.holds)));
+fn assert_clauses<'a>(
+    clauses: impl Iterator<Item = &'a NamedClause>,
+    writer: &Writer<'_>,
+    text: &mut String,
+) {
+    clauses.for_each(|clause| text.push_str(&writer.assertion(&clause.holds)));
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::document;
 use crate::examine::Examined;
+use crate::models;
 
 /// The first line of the document that is not what is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,18 +45,25 @@ pub fn stale_line(document: &str, examined: &Examined) -> Option<StaleLine> {
     })
 }
 
-/// `document` with what it says of a model written anew; nothing if it does not know the model.
+/// `document` with what it says of a model, and of what is not proved, written anew. A model that is new to it comes after the one that is
+/// before it in the list of models; nothing if that is unknown, too.
 pub fn renewed(document: &str, examined: &Examined) -> Option<String> {
+    let name = examined.covered.name;
+    let before = models::all().take_while(|covered| covered.name != name).last();
+    let after = before.map(|covered| places(document, covered.name));
     let mut text = document.to_owned();
     // The section first, so that the row's place stays where it is.
-    for (place, part) in
-        places(document, examined.covered.name).into_iter().zip(document::parts(examined)).rev()
-    {
-        if place.is_empty() {
-            return None;
+    for (number, part) in document::parts(examined).iter().enumerate().rev() {
+        let place = places(document, name)[number].clone();
+        if !place.is_empty() {
+            text.replace_range(place, part.trim_start());
+            continue;
         }
-        text.replace_range(place, part.trim_start());
+        let after = after.as_ref().map(|places| &places[number]).filter(|place| !place.is_empty())?;
+        text.insert_str(after.end, part);
     }
+    let rest = text.find(document::RESISTING_HEAD)?;
+    text.replace_range(rest.., document::RESISTING);
     Some(text)
 }
 

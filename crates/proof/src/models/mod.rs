@@ -6,6 +6,7 @@ pub mod census;
 pub mod central;
 pub mod delegated;
 pub mod lamport;
+pub mod lodha_kshemkalyani;
 pub mod naimi_trehel;
 pub mod quorums;
 pub mod raymond;
@@ -22,6 +23,7 @@ use meshlock_protocol::algorithms::carvalho_roucairol::CarvalhoRoucairol;
 use meshlock_protocol::algorithms::central::Central;
 use meshlock_protocol::algorithms::delegated::Delegated;
 use meshlock_protocol::algorithms::lamport::Lamport;
+use meshlock_protocol::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
 use meshlock_protocol::algorithms::maekawa::Maekawa;
 use meshlock_protocol::algorithms::majority::Majority;
 use meshlock_protocol::algorithms::naimi_trehel::NaimiTrehel;
@@ -275,6 +277,21 @@ pub const ALL: &[Covered] = &[
         wrong: singhal_dynamic::WRONG,
         mutants: singhal_dynamic::MUTANTS,
         ..Covered::new::<SinghalDynamic>("singhal-dynamic", singhal_dynamic::TEXT)
+    },
+    Covered {
+        scope: lodha_kshemkalyani::SCOPE,
+        runs: &[
+            run(1, 2, 4),
+            run(2, 2, 8),
+            held(2, 2, 8, 1),
+            run(3, 1, 6),
+            held(3, 1, 6, 0),
+            first(4_000, run(3, 2, 9)),
+        ],
+        long_runs: &[run(3, 2, 9), run(4, 1, 6)],
+        wrong: lodha_kshemkalyani::WRONG,
+        mutants: lodha_kshemkalyani::MUTANTS,
+        ..Covered::new::<LodhaKshemkalyani>("lodha-kshemkalyani", lodha_kshemkalyani::TEXT)
     },
     Covered {
         scope: raymond::SCOPE,

@@ -2,8 +2,8 @@
 
 use super::{Definition, Reader, TextError};
 use crate::model::{
-    ActionPart, AssignedPlace, Assignment, Expression, ModelAction, NamedClause, NewValue, Predicate, Sort,
-    SortId, Symbol, Variable, VariableId,
+    ActionPart, AssignedPlace, Assignment, ClauseKind, Expression, ModelAction, NamedClause, NewValue,
+    Predicate, Sort, SortId, Symbol, Variable, VariableId,
 };
 use crate::text::formula::Scope;
 
@@ -31,19 +31,18 @@ impl Reader {
             "receive" => return self.action(ActionPart::Receipt),
             "then" => return self.action(ActionPart::Sequel),
             "axiom" => {
-                let clause = self.clause(false)?;
+                let clause = self.clause(ClauseKind::Step)?;
                 self.model.axioms.push(clause);
             }
             "init" => {
-                let clause = self.clause(false)?;
+                let clause = self.clause(ClauseKind::Step)?;
                 self.model.initial.push(clause);
             }
-            kind @ ("invariant" | "safety") => {
-                let clause = self.clause(kind == "safety")?;
-                self.model.clauses.push(clause);
-            }
+            "invariant" => self.invariant(ClauseKind::Step)?,
+            "safety" => self.invariant(ClauseKind::Safety)?,
+            "progress" => self.invariant(ClauseKind::Progress)?,
             "theorem" => {
-                let clause = self.clause(false)?;
+                let clause = self.clause(ClauseKind::Step)?;
                 self.model.theorems.push(clause);
             }
             other => return Err(self.error(format!("'{other}' begins no item"))),
@@ -141,14 +140,20 @@ impl Reader {
         }
     }
 
-    fn clause(&mut self, is_safety: bool) -> Result<NamedClause, TextError> {
+    fn invariant(&mut self, kind: ClauseKind) -> Result<(), TextError> {
+        let clause = self.clause(kind)?;
+        self.model.clauses.push(clause);
+        Ok(())
+    }
+
+    fn clause(&mut self, kind: ClauseKind) -> Result<NamedClause, TextError> {
         let name = self.next()?;
         let why = self.quoted()?;
         self.expect(":")?;
         let holds = self.predicate(&Scope::new())?;
         let free = self.free(&holds, &[]);
         let holds = if free.is_empty() { holds } else { Predicate::All(free, Box::new(holds)) };
-        Ok(NamedClause { name, why, holds, is_safety })
+        Ok(NamedClause { name, why, holds, kind })
     }
 
     /// The free variables of a predicate other than `bound`, in the order of their first use.

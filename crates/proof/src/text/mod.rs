@@ -19,6 +19,7 @@
 //! then NAME(a, t) "rule" { … }           an action that follows at once
 //! invariant NAME "why": …;               a clause of the inductive invariant
 //! safety NAME "why": …;                  a clause that the proof is for
+//! progress NAME "why": …;                a clause that only theorems and other such clauses rest on
 //! theorem NAME "why": …;                 what follows from the clauses
 //! ```
 //!

@@ -61,6 +61,11 @@ fn what_a_document_says_of_one_model_is_written_anew() {
     let (examined, document) = sample();
     let stale = document.replace("`exclusion`", "`seclusion`").replace("| 144 |", "| 1 |");
     assert_ne!(stale, document);
-    assert_eq!(recorded::renewed(&stale, &examined), Some(document));
-    assert_eq!(recorded::renewed("# Nothing", &examined), None);
+    assert_eq!(recorded::renewed(&stale, &examined).as_deref(), Some(&*document));
+    let before = models::find("naimi-trehel").expect("the model before it");
+    let before = Examined::as_if_proved(before, Vec::new());
+    let shorter = document::markdown(std::slice::from_ref(&before), &[]);
+    let longer = document::markdown(&[before, examined], &[]);
+    assert_eq!(recorded::renewed(&shorter, &sample().0), Some(longer));
+    assert_eq!(recorded::renewed("# Nothing", &sample().0), None);
 }

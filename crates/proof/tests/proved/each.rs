@@ -44,6 +44,7 @@ every_model! {
         sanders = "sanders"
         carvalho_roucairol = "carvalho-roucairol"
         singhal_dynamic = "singhal-dynamic"
+        lodha_kshemkalyani = "lodha-kshemkalyani"
     }
     in soak {
         raymond = "raymond"

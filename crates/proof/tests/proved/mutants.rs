@@ -16,8 +16,11 @@ pub(crate) fn mutants_break_the_tie(name: &str) {
 }
 
 /// How the names of an algorithm's mutants begin, where that is not the algorithm's name.
-const PREFIXES: &[(&str, &[&str])] =
-    &[("maekawa", &["Arbiter", "Requester"]), ("carvalho-roucairol", &["Carvalho"])];
+const PREFIXES: &[(&str, &[&str])] = &[
+    ("maekawa", &["Arbiter", "Requester"]),
+    ("carvalho-roucairol", &["Carvalho"]),
+    ("lodha-kshemkalyani", &["Lodha"]),
+];
 
 #[test]
 fn no_mutant_of_a_covered_algorithm_is_forgotten() {

@@ -66,6 +66,7 @@
 //! - I8: who wants nothing keeps others waiting only while a timer runs.
 //! - I9: what is held for others is for later requests than the site's own.
 
+mod facts;
 mod info;
 mod invariants;
 mod leaving;
