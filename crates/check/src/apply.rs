@@ -18,6 +18,8 @@ pub(crate) struct Unknown;
 pub(crate) struct Applied {
     /// What is wrong with the step.
     pub(crate) wrong: Option<Violation>,
+    /// The site that enters by it.
+    pub(crate) entering: Option<SiteId>,
     /// The number of different results that the choices of the step's site can have.
     pub(crate) branches: u32,
 }
@@ -51,7 +53,7 @@ impl Table {
         let mut branch = 0;
         loop {
             let taken = Taken { step, branch };
-            let Applied { wrong, branches } = self.apply_relative(layout, state, taken, next)?;
+            let Applied { wrong, branches, .. } = self.apply_relative(layout, state, taken, next)?;
             each(taken, wrong, next);
             branch += 1;
             if branch >= branches {
@@ -74,15 +76,17 @@ impl Table {
             next.faults = self.change(state.faults, change).ok_or(Unknown)?;
         }
         let Some((site, input)) = self.input(layout, state, step) else {
-            return Ok(Applied { wrong: None, branches: 1 });
+            return Ok(Applied { wrong: None, entering: None, branches: 1 });
         };
         let taken = self.step(state.locals[site.index()], input, branch).ok_or(Unknown)?;
         let branches = taken.branches;
         next.locals[site.index()] = taken.local;
-        let Some(outcome) = taken.outcome else { return Ok(Applied { wrong: None, branches }) };
+        let Some(outcome) = taken.outcome else {
+            return Ok(Applied { wrong: None, entering: None, branches });
+        };
         let fence = self.perform(layout, site, outcome, next);
         if outcome.entry.is_none() && outcome.wrong.is_none() && outcome.refused.is_none() {
-            return Ok(Applied { wrong: None, branches });
+            return Ok(Applied { wrong: None, entering: None, branches });
         }
         let is_fault_free = || is_fresh && self.faults(next.faults).is_fault_free();
         // A fence can fall back because two sites are inside at once; then that, the more serious one, is reported.
@@ -95,7 +99,7 @@ impl Table {
             outcome.refused.as_deref().filter(|_| is_fault_free()).cloned(),
         ];
         let wrong = wrong.into_iter().flatten().find(|wrong| is_checked(self.bounds.properties, wrong));
-        Ok(Applied { wrong, branches })
+        Ok(Applied { wrong, entering: outcome.entry.map(|_| site), branches })
     }
 
     /// Does what `step` does to the packets in flight and to what sites know. Returns whether the packet that arrives,

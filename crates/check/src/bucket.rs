@@ -4,17 +4,33 @@ use smallvec::SmallVec;
 
 use crate::store::{Inserted, Shard, StatePlace, TOUCHED};
 
-/// Inserts the states of a bucket into their shard, a few at a time. Returns how many were known from this level or before.
-pub(crate) fn empty(bucket: &[u8], shard: &mut Shard, level_end: u64) -> usize {
+/// Inserts the states of a bucket into their shard, a few at a time, and notes where they are. Returns how many were known from this
+/// level or before.
+pub(crate) fn empty(
+    bucket: &[u8],
+    shard: &mut Shard,
+    level_end: u64,
+    mut landed: Option<&mut Vec<u64>>,
+) -> usize {
     let (mut rest, mut retreats) = (bucket, 0);
+    if let Some(landed) = &mut landed {
+        landed.clear();
+    }
     let mut group = SmallVec::<[Staged<'_>; TOUCHED]>::new();
     while !rest.is_empty() {
         group.clear();
         group.extend(std::iter::from_fn(|| Staged::read(&mut rest)).take(TOUCHED));
         shard.touch(group.iter().map(|staged| staged.hash));
         for &Staged { hash, parent, body } in &group {
-            if let Inserted::Known(offset) = shard.insert(hash, parent, body) {
-                retreats += usize::from(offset < level_end);
+            let offset = match shard.insert(hash, parent, body) {
+                Inserted::New(offset) => offset,
+                Inserted::Known(offset) => {
+                    retreats += usize::from(offset < level_end);
+                    offset
+                }
+            };
+            if let Some(landed) = &mut landed {
+                landed.push(offset);
             }
         }
     }

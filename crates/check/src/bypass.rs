@@ -80,11 +80,14 @@ impl Bypasses {
         if sites > MAX_SITES {
             return None;
         }
+        let to_come = match &graph.sorted {
+            Some(sorted) => entries_to_come_in_order(graph, sorted, sites),
+            None => entries_to_come(graph, sites),
+        };
         let mut bypasses = Bypasses { from_call: None, once_heard: None };
         for site in 0..sites {
-            let to_come = entries_to_come(graph, site);
             for state in graph.every().filter(|&state| graph.waiting(state).all >> site & 1 == 1) {
-                let worst = Worst { site, state, entries: to_come[state as usize] };
+                let worst = Worst { site, state, entries: to_come[state as usize * sites + site] };
                 raise(&mut bypasses.from_call, worst);
                 if graph.waiting(state).heard >> site & 1 == 1 {
                     raise(&mut bypasses.once_heard, worst);
@@ -136,32 +139,59 @@ fn bound(worst: Option<Worst>) -> BypassBound {
     }
 }
 
-/// For each state in which `site` waits: the most entries of others that follow before it enters.
-fn entries_to_come(graph: &Graph, site: usize) -> Vec<u32> {
-    let waits = |state: u32| graph.waiting(state).all >> site & 1 == 1;
-    let mut to_come = vec![0_u32; graph.states()];
+/// For each state and each site that waits there: the most entries of others that follow before it enters. The states are in an order
+/// in which each comes before those that its steps lead to.
+fn entries_to_come_in_order(graph: &Graph, sorted: &[u32], sites: usize) -> Vec<u32> {
+    let mut to_come = vec![0_u32; graph.states() * sites];
+    for &state in sorted.iter().rev() {
+        let waiting = graph.waiting(state).all;
+        if waiting == 0 {
+            continue;
+        }
+        let mut most = [0; MAX_SITES];
+        for edge in graph.edges(state) {
+            let (target, entering) = (graph.target(edge), graph.entering(edge));
+            let after = &to_come[target as usize * sites..][..sites];
+            let wait_on = graph.waiting(target).all;
+            for site in (0..sites).filter(|site| waiting >> site & 1 == 1) {
+                let entries = u32::from(entering.is_some_and(|entering| entering != site));
+                let then = if wait_on >> site & 1 == 1 { after[site] } else { 0 };
+                most[site] = most[site].max(entries + then);
+            }
+        }
+        to_come[state as usize * sites..][..sites].copy_from_slice(&most[..sites]);
+    }
+    to_come
+}
+
+/// The same for a graph with cycles.
+fn entries_to_come(graph: &Graph, sites: usize) -> Vec<u32> {
+    let mut to_come = vec![0_u32; graph.states() * sites];
     let mut members = vec![false; graph.states()];
-    for_each_component(graph, &waits, &mut |component| {
-        for &state in component {
-            members[state as usize] = true;
-        }
-        let mut most = 0;
-        for edge in component.iter().flat_map(|&state| graph.edges(state)) {
-            let target = graph.target(edge);
-            let entries = u32::from(graph.entry(edge).is_some_and(|entering| entering != site));
-            let after = match (members[target as usize], entries) {
-                (true, 0) => continue,
-                (true, _) => UNBOUNDED,
-                (false, _) if waits(target) => to_come[target as usize],
-                (false, _) => 0,
-            };
-            most = most.max(after.saturating_add(entries));
-        }
-        for &state in component {
-            to_come[state as usize] = most;
-            members[state as usize] = false;
-        }
-    });
+    for site in 0..sites {
+        let waits = |state: u32| graph.waiting(state).all >> site & 1 == 1;
+        for_each_component(graph, &waits, &mut |component| {
+            for &state in component {
+                members[state as usize] = true;
+            }
+            let mut most = 0;
+            for edge in component.iter().flat_map(|&state| graph.edges(state)) {
+                let target = graph.target(edge);
+                let entries = u32::from(graph.entering(edge).is_some_and(|entering| entering != site));
+                let after = match (members[target as usize], entries) {
+                    (true, 0) => continue,
+                    (true, _) => UNBOUNDED,
+                    (false, _) if waits(target) => to_come[target as usize * sites + site],
+                    (false, _) => 0,
+                };
+                most = most.max(after.saturating_add(entries));
+            }
+            for &state in component {
+                to_come[state as usize * sites + site] = most;
+                members[state as usize] = false;
+            }
+        });
+    }
     to_come
 }
 
@@ -176,7 +206,7 @@ impl Search {
             let now = self.state_at(place);
             for (step, body) in self.steps_from(place) {
                 let Some(target) = graph.number_of(self, &body) else { continue };
-                let entering = usize::from(self.entry(&now, step)).checked_sub(1);
+                let entering = self.entering(&now, step);
                 let after = (target, before + u32::from(entering.is_some_and(|site| site != from.site)));
                 let waits = graph.waiting(target).all >> from.site & 1 == 1;
                 if !waits || after == start || came.contains_key(&after) {

@@ -1,8 +1,8 @@
 //! The whole state graph with numbered states, built from the store when levels alone do not answer a question.
 //!
 //! Without a step back to the same or an earlier level the graph has no cycle, and every path to a state is equally
-//! long: then only the bypass bound needs the graph. Otherwise each state gets a number, its steps are worked out again, and their
-//! targets are kept.
+//! long: then only the bypass bound needs the graph. States have numbers in the order of their levels, so that most steps lead a little
+//! further, and what walks through the graph walks through memory.
 
 use meshlock_protocol::Phase;
 use rayon::prelude::*;
@@ -10,22 +10,23 @@ use rayon::prelude::*;
 use crate::moves::{Move, Taken};
 use crate::search::Search;
 use crate::state::GlobalState;
-use crate::store::{Shard, StatePlace, hash, shard_of};
+use crate::steps::{StepLabel, StepLog};
+use crate::store::{SHARDS, Shard, StatePlace, hash, shard_of};
 
 /// All states and the targets of their steps.
 pub(crate) struct Graph {
     /// The place of each state in the store.
     pub(crate) places: Vec<StatePlace>,
-    /// By shard and slot: the number of the state there.
-    numbers: Vec<Vec<u32>>,
+    numbers: StateNumbers,
     /// Where the steps of each state begin in `targets`.
     starts: Vec<usize>,
-    /// The target of each step; the top bit says that the step delivers a message.
+    /// The target of each step, and what happens in it.
     targets: Vec<u32>,
-    /// For each step, the site that enters by it, counted from 1, or 0.
-    entries: Vec<u8>,
+    labels: Vec<StepLabel>,
     /// For each state, who waits.
     waiting: Vec<WaitingSites>,
+    /// All states, each before those that its steps lead to, if there is no cycle.
+    pub(crate) sorted: Option<Vec<u32>>,
 }
 
 /// The sites that wait in a state, one bit each.
@@ -36,11 +37,10 @@ pub(crate) struct WaitingSites {
     pub(crate) heard: u32,
 }
 
-/// What the graph keeps of one state.
+/// What the graph keeps of one state: who waits, and the target of each step with what happens in it.
 struct Expanded {
     waiting: WaitingSites,
-    /// The target of each step, and who enters by it.
-    steps: Vec<(u32, u8)>,
+    steps: Vec<(u32, StepLabel)>,
 }
 
 /// The most sites of which a graph can say which of them wait.
@@ -49,50 +49,96 @@ pub(crate) const MAX_SITES: usize = 32;
 /// Number of states that are expanded in parallel.
 const BLOCK: usize = 1 << 14;
 
-/// The bit of a target that says that the step delivers a message.
-const DELIVERS: u32 = 1 << 31;
+/// The numbers of the states by their places: no record of the store is shorter than the bytes for which there is one number.
+struct StateNumbers(Vec<Vec<u32>>);
+
+impl StateNumbers {
+    fn at(&self, place: StatePlace) -> u32 {
+        self.0[place.shard()][StateNumbers::slot(place.offset())]
+    }
+
+    fn slot(offset: u64) -> usize {
+        usize::try_from(offset).expect("a 64-bit machine") / Shard::SHORTEST
+    }
+}
 
 impl Graph {
     /// The memory that the graph of `search` would take beside the store, in bytes.
     pub(crate) fn bytes(search: &Search) -> usize {
-        let slots: usize = search.shards.iter().map(Shard::slots).sum();
-        search.progress.states * 32 + search.progress.edges * 5 + slots * 4
+        let records: usize = search.shards.iter().map(|shard| StateNumbers::slot(shard.end())).sum();
+        search.progress.states * 40 + search.progress.edges * 5 + records * 4
     }
 
-    pub(crate) fn of(search: &Search) -> Self {
+    pub(crate) fn of(search: &Search, log: Option<&StepLog>) -> Self {
         let (places, numbers) = number(search);
-        let (targets, entries, waiting) = (Vec::new(), Vec::new(), Vec::with_capacity(places.len()));
-        let mut graph = Graph { places, numbers, starts: vec![0], targets, entries, waiting };
-        for block in graph.places.chunks(BLOCK).map(<[StatePlace]>::to_vec).collect::<Vec<_>>() {
+        let (states, edges) = (places.len(), search.progress.edges);
+        let mut graph = Graph {
+            places,
+            numbers,
+            starts: Vec::with_capacity(states + 1),
+            targets: Vec::with_capacity(edges),
+            labels: Vec::with_capacity(edges),
+            waiting: Vec::with_capacity(states),
+            sorted: None,
+        };
+        graph.starts.push(0);
+        match log {
+            Some(log) => graph.read(log),
+            None => graph.expand_all(search),
+        }
+        let is_by_level = search.back_edges == 0;
+        graph.sorted = if is_by_level { Some(graph.every().collect()) } else { graph.sort() };
+        graph
+    }
+
+    /// Takes the steps that the search has kept.
+    fn read(&mut self, log: &StepLog) {
+        let mut next = [0; SHARDS];
+        for at in 0..self.places.len() {
+            let shard = self.places[at].shard();
+            let steps = log.shard(shard);
+            self.waiting.push(steps.waiting[next[shard]]);
+            for (target, label) in steps.of(next[shard]) {
+                self.targets.push(self.numbers.at(target));
+                self.labels.push(label);
+            }
+            self.starts.push(self.targets.len());
+            next[shard] += 1;
+        }
+    }
+
+    /// Works all steps out again.
+    fn expand_all(&mut self, search: &Search) {
+        for at in (0..self.places.len()).step_by(BLOCK) {
+            let block = &self.places[at..self.places.len().min(at + BLOCK)];
             let expanded: Vec<Expanded> =
-                block.par_iter().with_min_len(256).map(|&place| graph.expand(search, place)).collect();
+                block.par_iter().with_min_len(256).map(|&place| self.expand(search, place)).collect();
             for Expanded { waiting, steps } in expanded {
-                graph.waiting.push(waiting);
-                graph.targets.extend(steps.iter().map(|&(target, _)| target));
-                graph.entries.extend(steps.iter().map(|&(_, entry)| entry));
-                graph.starts.push(graph.targets.len());
+                self.waiting.push(waiting);
+                self.targets.extend(steps.iter().map(|&(target, _)| target));
+                self.labels.extend(steps.iter().map(|&(_, label)| label));
+                self.starts.push(self.targets.len());
             }
         }
-        graph
     }
 
     fn expand(&self, search: &Search, place: StatePlace) -> Expanded {
         let state = search.state_at(place);
         let target = |(taken, body): (Taken, Vec<u8>)| {
-            let number = self.number_of(search, &body)?;
-            let delivers = if matches!(taken.step, Move::Deliver(_)) { DELIVERS } else { 0 };
-            Some((number | delivers, search.entry(&state, taken)))
+            let delivers = matches!(taken.step, Move::Deliver(_));
+            let label = StepLabel::new(delivers, search.entering(&state, taken));
+            Some((self.number_of(search, &body)?, label))
         };
         let steps = search.steps_from(place).into_iter().filter_map(target).collect();
-        Expanded { waiting: search.waiting(&state), steps }
+        Expanded { waiting: WaitingSites::of(search, &state), steps }
     }
 
     /// The number of the state that is encoded as `body`.
     pub(crate) fn number_of(&self, search: &Search, body: &[u8]) -> Option<u32> {
         let hash = hash(body);
         let shard = shard_of(hash);
-        let slot = search.shards[shard].find(hash, body).ok()?;
-        Some(self.numbers[shard][slot])
+        let offset = search.shards[shard].offset_of(hash, body)?;
+        Some(self.numbers.at(StatePlace::new(shard, offset)))
     }
 
     pub(crate) fn states(&self) -> usize {
@@ -116,52 +162,59 @@ impl Graph {
 
     /// The target of a step.
     pub(crate) fn target(&self, edge: usize) -> u32 {
-        self.targets[edge] & !DELIVERS
+        self.targets[edge]
     }
 
     /// The site that enters by a step.
-    pub(crate) fn entry(&self, edge: usize) -> Option<usize> {
-        usize::from(self.entries[edge]).checked_sub(1)
+    pub(crate) fn entering(&self, edge: usize) -> Option<usize> {
+        self.labels[edge].entering()
     }
 
     /// The targets of the steps of `state`.
     pub(crate) fn successors(&self, state: u32) -> impl Iterator<Item = u32> + '_ {
-        self.steps(state).map(|(target, _)| target)
+        self.targets[self.edges(state)].iter().copied()
     }
 
-    /// The targets of the steps of `state`, and whether each step delivers a message.
-    pub(crate) fn steps(&self, state: u32) -> impl Iterator<Item = (u32, bool)> + '_ {
-        self.targets[self.edges(state)].iter().map(|&target| (target & !DELIVERS, target & DELIVERS != 0))
+    /// The states in an order in which each comes before those that its steps lead to, if there is no cycle.
+    fn sort(&self) -> Option<Vec<u32>> {
+        let mut predecessors = vec![0_u32; self.states()];
+        for &target in &self.targets {
+            predecessors[target as usize] += 1;
+        }
+        let mut sorted = Vec::with_capacity(self.states());
+        sorted.extend(self.every().filter(|&state| predecessors[state as usize] == 0));
+        let mut done = 0;
+        while let Some(&state) = sorted.get(done) {
+            done += 1;
+            for target in self.successors(state) {
+                predecessors[target as usize] -= 1;
+                if predecessors[target as usize] == 0 {
+                    sorted.push(target);
+                }
+            }
+        }
+        (done == self.states()).then_some(sorted)
     }
 
     /// The fewest and the most messages that a run from the first state to one without a step delivers. `None` if there
     /// is a cycle.
     pub(crate) fn costs(&self, first: u32) -> Option<(usize, usize)> {
-        let mut predecessors = vec![0_u32; self.states()];
-        for target in self.every().flat_map(|state| self.successors(state)) {
-            predecessors[target as usize] += 1;
-        }
         let mut costs: Vec<Option<(u32, u32)>> = vec![None; self.states()];
         costs[first as usize] = Some((0, 0));
-        let mut free: Vec<u32> = self.every().filter(|&state| predecessors[state as usize] == 0).collect();
-        let (mut done, mut ends) = (0, None);
-        while let Some(state) = free.pop() {
-            done += 1;
+        let mut ends = None;
+        for &state in self.sorted.as_ref()? {
             let (least, most) = costs[state as usize].expect("every state is reached from the first one");
-            if self.successors(state).next().is_none() {
+            let edges = self.edges(state);
+            if edges.is_empty() {
                 ends = Some(widen(ends, (least, most)));
             }
-            for (target, delivers) in self.steps(state) {
-                let added = u32::from(delivers);
-                costs[target as usize] = Some(widen(costs[target as usize], (least + added, most + added)));
-                predecessors[target as usize] -= 1;
-                if predecessors[target as usize] == 0 {
-                    free.push(target);
-                }
+            for edge in edges {
+                let (target, added) = (self.target(edge) as usize, u32::from(self.labels[edge].delivers()));
+                costs[target] = Some(widen(costs[target], (least + added, most + added)));
             }
         }
         let (least, most) = ends?;
-        (done == self.states()).then_some((least as usize, most as usize))
+        Some((least as usize, most as usize))
     }
 }
 
@@ -169,23 +222,47 @@ fn widen(known: Option<(u32, u32)>, (least, most): (u32, u32)) -> (u32, u32) {
     known.map_or((least, most), |(low, high)| (low.min(least), high.max(most)))
 }
 
-/// Numbers the states in the order of their places.
-fn number(search: &Search) -> (Vec<StatePlace>, Vec<Vec<u32>>) {
+/// StateNumbers the states level by level, and in each in the order of their places.
+fn number(search: &Search) -> (Vec<StatePlace>, StateNumbers) {
     let mut places = Vec::with_capacity(search.progress.states);
-    let mut numbers: Vec<Vec<u32>> = search.shards.iter().map(|shard| vec![0; shard.slots()]).collect();
-    for (at, shard) in search.shards.iter().enumerate() {
-        let mut offset = Shard::FIRST;
-        for _ in 0..shard.states() {
-            offset = shard.settle(offset);
-            let (_, body, next) = shard.record(offset);
-            let slot = shard.find(hash(body), body).expect("a state of this shard");
-            numbers[at][slot] = u32::try_from(places.len()).expect("fewer than 2^31 states");
-            places.push(StatePlace::new(at, offset));
-            offset = next;
+    let mut numbers: Vec<Vec<u32>> =
+        search.shards.iter().map(|shard| vec![0; StateNumbers::slot(shard.end()) + 1]).collect();
+    for level in 0..search.level_starts.len() {
+        let ends = search.level_starts.get(level + 1).unwrap_or(&search.level_ends);
+        for (at, shard) in search.shards.iter().enumerate() {
+            let mut offset = search.level_starts[level][at];
+            while offset < ends[at] {
+                let start = shard.settle(offset);
+                numbers[at][StateNumbers::slot(start)] =
+                    u32::try_from(places.len()).expect("fewer than 2^32 states");
+                places.push(StatePlace::new(at, start));
+                offset = shard.record(start).2;
+            }
         }
     }
-    assert!(places.len() < DELIVERS as usize, "fewer than 2^31 states");
-    (places, numbers)
+    assert_eq!(places.len(), search.progress.states, "every state is on one level");
+    (places, StateNumbers(numbers))
+}
+
+impl WaitingSites {
+    pub(crate) fn of(search: &Search, state: &GlobalState) -> Self {
+        search.table.waiting(search.layout, state)
+    }
+}
+
+impl crate::table::Table {
+    /// Who waits in `state`.
+    pub(crate) fn waiting(&self, layout: crate::state::Layout, state: &GlobalState) -> WaitingSites {
+        let mut waiting = WaitingSites::default();
+        for (at, &local) in state.locals.iter().enumerate().take(MAX_SITES) {
+            waiting.all |= u32::from(self.facts(local).phase == Phase::Waiting) << at;
+        }
+        let senders = state.packets.iter().map(|&code| self.label(layout.split(code).0).from);
+        let unheard =
+            senders.filter(|from| from.index() < MAX_SITES).fold(0, |bits, from| bits | 1 << from.index());
+        waiting.heard = waiting.all & !unheard;
+        waiting
+    }
 }
 
 impl Search {
@@ -196,24 +273,11 @@ impl Search {
         state
     }
 
-    fn waiting(&self, state: &GlobalState) -> WaitingSites {
-        let mut waiting = WaitingSites::default();
-        for (at, &local) in state.locals.iter().enumerate().take(MAX_SITES) {
-            waiting.all |= u32::from(self.table.facts(local).phase == Phase::Waiting) << at;
-        }
-        let senders = state.packets.iter().map(|&code| self.table.label(self.layout.split(code).0).from);
-        let unheard =
-            senders.filter(|from| from.index() < MAX_SITES).fold(0, |bits, from| bits | 1 << from.index());
-        waiting.heard = waiting.all & !unheard;
-        waiting
-    }
-
-    /// The site that enters by `step`, counted from 1, or 0.
-    pub(crate) fn entry(&self, state: &GlobalState, Taken { step, branch }: Taken) -> u8 {
-        let Some((site, input)) = self.table.input(self.layout, state, step) else { return 0 };
-        let taken = self.table.step(state.locals[site.index()], input, branch);
-        let enters = taken.and_then(|taken| taken.outcome).is_some_and(|outcome| outcome.entry.is_some());
-        if enters { u8::try_from(site.index() + 1).unwrap_or(u8::MAX) } else { 0 }
+    /// The site that enters by `step`.
+    pub(crate) fn entering(&self, state: &GlobalState, Taken { step, branch }: Taken) -> Option<usize> {
+        let (site, input) = self.table.input(self.layout, state, step)?;
+        let taken = self.table.step(state.locals[site.index()], input, branch)?;
+        taken.outcome?.entry.map(|_| site.index())
     }
 
     /// The steps of a state that was expanded, each with the encoding of its target.

@@ -41,6 +41,7 @@ mod rising;
 mod search;
 mod sites;
 mod state;
+mod steps;
 mod store;
 mod story;
 mod sweep;
@@ -48,6 +49,7 @@ mod table;
 pub mod theorem;
 pub mod visit;
 pub mod walk;
+mod worker;
 
 pub use bounds::{Bounds, Entries};
 pub use bypass::{Bypass, BypassBound};

@@ -43,11 +43,15 @@ enum Duty {
 
 /// Finds a fair schedule that starves a site.
 pub(crate) fn starved(search: &Search, graph: &Graph) -> Option<Lasso> {
+    if graph.sorted.is_some() {
+        return None; // Every schedule ends.
+    }
     SiteId::all(search.table.bounds.cluster.sites).find_map(|site| {
         let waits: Vec<bool> = graph.places.iter().map(|&place| search.waits(place, site)).collect();
         let components = cyclic_components(graph, &|state| waits[state as usize]);
         let fair = components.into_iter().filter(|component| search.is_fair(graph, component));
-        let first = |component: &BTreeSet<u32>| component.first().map(|&state| graph.places[state as usize]);
+        let place = |&state: &u32| graph.places[state as usize];
+        let first = |component: &BTreeSet<u32>| component.iter().map(place).min();
         let component = fair.min_by_key(first)?;
         Some(search.lasso(graph, site, &component))
     })

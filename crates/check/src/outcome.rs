@@ -8,6 +8,8 @@ use crate::graph::Graph;
 use crate::liveness::{Lasso, starved};
 use crate::property::{Property, Verdict};
 use crate::search::{Found, Progress, Search};
+use crate::steps::StepLog;
+use crate::sweep::no_site_returns_to_a_state;
 use crate::{Entries, Report};
 
 /// Completes what the search has found.
@@ -16,7 +18,9 @@ pub(crate) fn of(search: &Search, mut found: Found) -> Report {
     if found.verdict == Verdict::Holds {
         messages = search.costs_by_level();
         let properties = search.table.bounds.properties;
-        let may_cycle = search.back_edges > 0 && properties.contains(Property::Starvation);
+        let may_cycle = search.back_edges > 0
+            && properties.contains(Property::Starvation)
+            && !no_site_returns_to_a_state(&search.table);
         let needs_costs = messages.is_none() && search.has_costs();
         let needs_bypass = properties.contains(Property::Bypass) && search.progress.states <= MAX_STATES;
         // A sweep ends only where every run does, and it has discarded the states that the graph is made of.
@@ -116,10 +120,20 @@ impl Search {
         (!allowed).then_some(Verdict::Costs { found, allowed: (low, high) })
     }
 
+    /// Whether the graph is likely to be built: for the bypass bound, or because of steps to the same or an earlier level.
+    pub(crate) fn may_need_graph(&self) -> bool {
+        let properties = self.table.bounds.properties;
+        let needs = |property| properties.contains(property);
+        let few = self.progress.states <= MAX_STATES;
+        let may_cycle = self.back_edges > 0 && (needs(Property::Starvation) || needs(Property::Messages));
+        self.sweep.is_none() && (few && needs(Property::Bypass) || may_cycle)
+    }
+
     /// The whole graph, if there is memory for it.
     fn graph(&self) -> Option<Graph> {
-        let needed = self.progress.memory + Graph::bytes(self);
-        (needed <= self.table.bounds.max_memory).then(|| Graph::of(self))
+        let steps = self.steps.as_ref().map_or(0, StepLog::bytes);
+        let needed = self.progress.memory + steps + Graph::bytes(self);
+        (needed <= self.table.bounds.max_memory).then(|| Graph::of(self, self.steps.as_ref()))
     }
 
     /// In an endless run: whether its window has left out a request.

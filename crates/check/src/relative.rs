@@ -102,7 +102,7 @@ impl Table {
         loop {
             let branch = u32::try_from(results.len()).expect("a few branches");
             let applied = self.apply(layout, state, Taken { step, branch }, &mut next);
-            let Applied { wrong, branches } = applied.expect("the step was learnt");
+            let Applied { wrong, branches, .. } = applied.expect("the step was learnt");
             results.push((wrong, next.clone()));
             if branch + 1 >= branches {
                 return results;

@@ -7,19 +7,19 @@
 //! for it. So no lock is needed, and neither the counts nor the path that is found depend on the number of threads.
 //! [`sweep`](crate::sweep) describes what happens when memory runs out.
 
-use meshlock_protocol::{Phase, SiteId};
 use rayon::prelude::*;
 
 use crate::Bounds;
-use crate::apply::{Applied, Unknown};
-use crate::bucket::{Staged, empty};
-use crate::moves::{Move, Taken};
-use crate::property::{Property, Verdict};
+use crate::bucket::empty;
+use crate::moves::Taken;
+use crate::property::Verdict;
 use crate::sites::Sites;
 use crate::state::{GlobalState, Layout};
+use crate::steps::StepLog;
 use crate::store::{SHARDS, Shard, StatePlace, hash, shard_of};
 use crate::sweep::{Sweep, SweepOrigin};
 use crate::table::Table;
+use crate::worker::{Finding, Worker};
 
 /// Number of states of each shard that one round expands.
 const ROUND: usize = 512;
@@ -40,35 +40,6 @@ pub struct Progress {
     pub swept: Option<usize>,
 }
 
-/// A violation, and where it was found.
-#[derive(Clone, Debug)]
-struct Finding {
-    at: StatePlace,
-    /// The parent that is recorded in the successors of `at`.
-    way: StatePlace,
-    /// The step from `at` that is wrong; without one the state itself is.
-    step: Option<Taken>,
-    verdict: Verdict,
-}
-
-/// The working memory of one task of the first part.
-struct Worker {
-    shard: usize,
-    state: GlobalState,
-    next: GlobalState,
-    moves: Vec<Move>,
-    body: Vec<u8>,
-    buckets: Vec<Vec<u8>>,
-    /// The buckets of the successors of the present state, each with its length before, so that they can be taken back.
-    staged: Vec<(usize, usize)>,
-    findings: Vec<Finding>,
-    /// The states that need a step which the table does not know, by offset.
-    aside: Vec<u64>,
-    edges: usize,
-    /// The number of states without a successor in this round.
-    ends: usize,
-}
-
 /// A whole exploration.
 pub(crate) struct Search {
     pub(crate) table: Table,
@@ -82,6 +53,8 @@ pub(crate) struct Search {
     /// The sweep, if memory ran out.
     pub(crate) sweep: Option<Sweep>,
     pub(crate) progress: Progress,
+    /// All steps, as long as they are kept.
+    pub(crate) steps: Option<StepLog>,
     /// The number of steps to a state of the same or an earlier level: without any there is no cycle.
     pub(crate) back_edges: usize,
     /// The first and the last level with a state that has no successor.
@@ -124,10 +97,12 @@ impl Search {
             level_ends: vec![Shard::FIRST; SHARDS],
             sweep: None,
             progress: Progress::default(),
+            steps: None,
             back_edges: 0,
             first_end: None,
             last_end: None,
         };
+        search.steps = search.may_need_graph().then(StepLog::new);
         let mut body = Vec::new();
         layout.encode(first, &mut body);
         let hash = hash(&body);
@@ -165,6 +140,9 @@ impl Search {
                 self.forget_worked_off();
             }
             self.measure();
+            if !self.may_need_graph() || !self.has_room_for_steps() {
+                self.steps = None;
+            }
             report(&self.progress);
             if finding.is_none() && self.is_over_limit() && !self.make_room() {
                 return Some(Found::new(Verdict::Unfinished, Vec::new()));
@@ -194,8 +172,10 @@ impl Search {
     fn round(&mut self) {
         let (table, layout, shards, sweep) = (&self.table, self.layout, &self.shards, self.sweep.as_ref());
         let work = self.workers.par_iter_mut().zip(&mut self.cursors).zip(&self.level_ends);
+        let keeps_steps = self.steps.is_some();
         work.for_each(|((worker, cursor), &end)| {
             worker.clear();
+            worker.keeps_steps = keeps_steps;
             let shard = &shards[worker.shard];
             for _ in 0..ROUND {
                 if *cursor == end {
@@ -220,10 +200,23 @@ impl Search {
             }
         }
         let (workers, level_ends) = (&self.workers, &self.level_ends);
-        let back_edges = self.shards.par_iter_mut().enumerate().map(|(at, shard)| {
-            workers.iter().map(|worker| empty(&worker.buckets[at], shard, level_ends[at])).sum::<usize>()
-        });
-        self.back_edges += back_edges.sum::<usize>();
+        let fill = |at: usize, shard: &mut Shard, mut landed: Option<&mut Vec<Vec<u64>>>| {
+            let tasks = workers.iter().enumerate().map(|(task, worker)| {
+                let landed = landed.as_mut().map(|landed| &mut landed[task]);
+                empty(&worker.buckets[at], shard, level_ends[at], landed)
+            });
+            tasks.sum::<usize>()
+        };
+        let shards = self.shards.par_iter_mut().enumerate();
+        self.back_edges += match &mut self.steps {
+            None => shards.map(|(at, shard)| fill(at, shard, None)).sum::<usize>(),
+            Some(log) => {
+                let landed = shards.zip(&mut log.landed);
+                let back = landed.map(|((at, shard), landed)| fill(at, shard, Some(landed))).sum();
+                log.append(workers.iter().map(|worker| &worker.trail));
+                back
+            }
+        };
         self.progress.edges += self.workers.iter().map(|worker| worker.edges).sum::<usize>();
     }
 
@@ -233,6 +226,11 @@ impl Search {
         self.progress.states = self.shards.iter().map(Shard::states).sum();
         self.progress.local_states = self.table.local_states();
         self.progress.memory = store + buckets.sum::<usize>() + self.table.bytes();
+    }
+
+    fn has_room_for_steps(&self) -> bool {
+        let steps = self.steps.as_ref().map_or(0, StepLog::bytes);
+        self.progress.memory + steps <= self.table.bounds.max_memory
     }
 
     fn is_over_limit(&self) -> bool {
@@ -273,134 +271,7 @@ impl Search {
     }
 }
 
-impl Worker {
-    fn new(shard: usize) -> Self {
-        Worker {
-            shard,
-            state: GlobalState::default(),
-            next: GlobalState::default(),
-            moves: Vec::new(),
-            body: Vec::new(),
-            buckets: vec![Vec::new(); SHARDS],
-            staged: Vec::new(),
-            findings: Vec::new(),
-            aside: Vec::new(),
-            edges: 0,
-            ends: 0,
-        }
-    }
-
-    fn clear(&mut self) {
-        self.buckets.iter_mut().for_each(Vec::clear);
-        self.edges = 0;
-    }
-
-    /// Runs the sites' code for everything that can happen in this state.
-    fn learn(&mut self, table: &mut Table, layout: Layout, body: &[u8]) {
-        layout.decode(body, &mut self.state);
-        table.moves_in_window(layout, &self.state, &mut self.moves);
-        for &step in &self.moves {
-            table.learn(layout, &self.state, step);
-            if table.is_relative {
-                table.learn_normal_forms(layout, &self.state, step);
-            }
-        }
-    }
-
-    /// Puts the successors of the state at `at` into the buckets, as reached from `way`, and notes what is wrong with
-    /// it. If a step is unknown it does nothing at all.
-    fn expand(
-        &mut self,
-        table: &Table,
-        layout: Layout,
-        at: StatePlace,
-        way: StatePlace,
-        body: &[u8],
-    ) -> Result<(), Unknown> {
-        layout.decode(body, &mut self.state);
-        let continues = table.moves_in_window(layout, &self.state, &mut self.moves);
-        if !table.knows(layout, &self.state, &self.moves) {
-            return Err(Unknown);
-        }
-        let findings = self.findings.len();
-        self.staged.clear();
-        let (mut edges, mut index, mut branch) = (0, 0, 0);
-        while index < self.moves.len() {
-            let taken = Taken { step: self.moves[index], branch };
-            let branches = match table.apply_relative(layout, &self.state, taken, &mut self.next) {
-                Ok(Applied { wrong: None, branches }) => {
-                    if table.is_within(&self.next.locals) {
-                        edges += 1;
-                        self.stage(layout, way);
-                    }
-                    branches
-                }
-                Ok(Applied { wrong: Some(wrong), branches }) => {
-                    edges += 1;
-                    let verdict = Verdict::Violated(wrong);
-                    self.findings.push(Finding { at, way, step: Some(taken), verdict });
-                    branches
-                }
-                Err(Unknown) => {
-                    self.findings.truncate(findings);
-                    self.take_back();
-                    return Err(Unknown);
-                }
-            };
-            branch += 1;
-            if branch >= branches {
-                (index, branch) = (index + 1, 0);
-            }
-        }
-        self.edges += edges;
-        let wrong = table.examine(layout, &self.state).map(Verdict::Violated);
-        let wrong = wrong.or_else(|| if continues { None } else { judge_end(table, &self.state) });
-        self.findings.extend(wrong.map(|verdict| Finding { at, way, step: None, verdict }));
-        self.ends += usize::from(self.moves.is_empty());
-        Ok(())
-    }
-
-    fn stage(&mut self, layout: Layout, parent: StatePlace) {
-        self.body.clear();
-        layout.encode(&self.next, &mut self.body);
-        let hash = hash(&self.body);
-        let bucket = shard_of(hash);
-        let into = &mut self.buckets[bucket];
-        self.staged.push((bucket, into.len()));
-        Staged { hash, parent, body: &self.body }.write(into);
-    }
-
-    fn take_back(&mut self) {
-        for &(bucket, length) in self.staged.iter().rev() {
-            self.buckets[bucket].truncate(length);
-        }
-    }
-}
-
 /// The finding of a level to report: a state that is wrong goes before a step that is wrong, then the first one.
 fn first_of(found: Option<Finding>, more: impl Iterator<Item = Finding>) -> Option<Finding> {
     found.into_iter().chain(more).min_by_key(|finding| (finding.step.is_some(), finding.at))
-}
-
-/// Judges a state in which nothing happens by itself.
-pub(crate) fn judge_end(table: &Table, state: &GlobalState) -> Option<Verdict> {
-    let down = &table.faults(state.faults).down;
-    let waits = |site: SiteId| table.facts(state.locals[site.index()]).phase == Phase::Waiting;
-    let sites = || SiteId::all(state.locals.len());
-    let can_be_served = |site: SiteId| {
-        let site = table.facts(state.locals[site.index()]).site;
-        table.bounds.survivors || table.sites().survives(site, down)
-    };
-    let waiting: Vec<SiteId> = sites().filter(|&site| waits(site) && can_be_served(site)).collect();
-    let properties = table.bounds.properties;
-    if !waiting.is_empty() && properties.contains(Property::Deadlock) {
-        return Some(Verdict::Deadlock(waiting));
-    }
-    let some_wait = sites().any(waits);
-    let is_quiet = |site: SiteId| {
-        let facts = table.facts(state.locals[site.index()]);
-        !facts.up || facts.is_quiet
-    };
-    let quiet = state.packets.is_empty() && sites().all(is_quiet);
-    (!some_wait && !quiet && properties.contains(Property::Quiet)).then_some(Verdict::NotQuiet)
 }

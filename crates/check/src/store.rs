@@ -84,7 +84,8 @@ pub(crate) struct Shard {
 /// The result of inserting a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inserted {
-    New,
+    /// The state is new, and is at this offset now.
+    New(u64),
     /// The state was there already, at this offset.
     Known(u64),
 }
@@ -92,6 +93,8 @@ pub(crate) enum Inserted {
 impl Shard {
     /// The offset of the first record.
     pub(crate) const FIRST: u64 = 1;
+    /// No record has fewer bytes: its length, its origin, and one byte for a single site.
+    pub(crate) const SHORTEST: usize = 2 + StatePlace::BYTES + 1;
 
     pub(crate) fn new() -> Self {
         // No record begins at offset 0, so that 0 can mean an empty slot.
@@ -166,13 +169,13 @@ impl Shard {
                 if self.known * 20 > self.slots.len() * 17 {
                     self.place_all(self.slots.len() * 3 / 2);
                 }
-                Inserted::New
+                Inserted::New(offset)
             }
         }
     }
 
     /// The slot of `body`, or the free slot where it belongs.
-    pub(crate) fn find(&self, hash: u64, body: &[u8]) -> Result<usize, usize> {
+    fn find(&self, hash: u64, body: &[u8]) -> Result<usize, usize> {
         let tag = hash << OFFSET_BITS;
         let mut at = self.home(hash);
         loop {
@@ -187,9 +190,9 @@ impl Shard {
         }
     }
 
-    /// The number of slots.
-    pub(crate) fn slots(&self) -> usize {
-        self.slots.len()
+    /// The offset of the record of `body`.
+    pub(crate) fn offset_of(&self, hash: u64, body: &[u8]) -> Option<u64> {
+        self.find(hash, body).ok().map(|slot| self.slots[slot] & OFFSET_MASK)
     }
 
     fn home(&self, hash: u64) -> usize {
@@ -266,7 +269,8 @@ mod tests {
         let mut shard = Shard::new();
         for number in 0..50_000_u32 {
             let body = number.to_le_bytes();
-            assert_eq!(shard.insert(hash(&body), StatePlace::NOWHERE, &body), Inserted::New);
+            let inserted = shard.insert(hash(&body), StatePlace::NOWHERE, &body);
+            assert!(matches!(inserted, Inserted::New(_)));
         }
         let (before, end) = (shard.bytes(), shard.end());
         shard.know_from(end);

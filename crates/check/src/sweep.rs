@@ -129,7 +129,7 @@ impl Search {
 /// Whether no site, by all that was learnt, returns to a state that it was in; a message may change nothing, if none is
 /// sent for it. Then no run has a cycle: a step that changes no site takes a message away, or is one of a bounded
 /// number of faults.
-fn no_site_returns_to_a_state(table: &Table) -> bool {
+pub(crate) fn no_site_returns_to_a_state(table: &Table) -> bool {
     let mut edges = Vec::new();
     for (before, after, takes) in table.steps() {
         if before != after {

@@ -11,8 +11,9 @@ use crate::apply::Applied;
 use crate::moves::{Move, Taken};
 use crate::path::Step;
 use crate::property::Verdict;
-use crate::search::{Search, judge_end};
+use crate::search::Search;
 use crate::state::GlobalState;
+use crate::worker::judge_end;
 use crate::{Bounds, sites_of};
 
 /// How many walks to make.
@@ -103,7 +104,7 @@ impl Walker {
             let applied = table.apply(layout, state, Taken { step, branch }, next);
             applied.expect("all that was unknown was learnt")
         };
-        let Applied { mut wrong, branches } = apply(0);
+        let Applied { mut wrong, branches, .. } = apply(0);
         let branch = self.draw.answer(branches);
         if branch > 0 {
             wrong = apply(branch).wrong;

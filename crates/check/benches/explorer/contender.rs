@@ -1,9 +1,9 @@
 //! The contenders, and their runs in separate processes.
 
-use meshlock_check::{Bounds, Properties, Property, Report, Verdict, explore};
+use meshlock_check::{Bounds, NetworkModel, Properties, Property, Report, Verdict, explore, explore_spec};
 use meshlock_protocol::algorithms::ricart_agrawala::RicartAgrawala;
 use meshlock_protocol::registry::values::Values;
-use meshlock_protocol::{Algorithm, Described};
+use meshlock_protocol::{Algorithm, Described, Spec};
 use rayon::ThreadPoolBuilder;
 use stateright::{Checker, Model};
 
@@ -53,9 +53,10 @@ impl Contender {
     /// Returns whether the contender has this model and its programs are installed.
     pub(crate) fn can_run(self, subject: Subject) -> bool {
         match self {
-            Contender::Ours(_) | Contender::Stateright(_) => true,
+            Contender::Ours(_) => true,
+            Contender::Stateright(_) => !matches!(subject, Subject::Whole(..)),
             Contender::StaterightFlat(_) => matches!(subject, Subject::LamportMutex(_)),
-            Contender::Spin(_) => spin::is_installed(),
+            Contender::Spin(_) => !matches!(subject, Subject::Whole(..)) && spin::is_installed(),
         }
     }
 }
@@ -93,8 +94,20 @@ impl Task {
                 let values = Values::defaults(&RicartAgrawala::INFO);
                 self.explored::<RicartAgrawala>(&Bounds::new(3, entries), &values)
             }
+            Subject::Whole(spec, sites, entries) => self.explored_whole(spec, sites, entries),
         };
         println!("{states} {memory} {}", peak_memory());
+    }
+
+    /// Explores a run with every property and every figure.
+    fn explored_whole(self, spec: &str, sites: usize, entries: u8) -> (usize, usize) {
+        let spec: Spec = spec.parse().expect("a registered algorithm");
+        let bounds = Bounds::new(sites, entries).over(NetworkModel::from(spec.info.channels));
+        let pool = ThreadPoolBuilder::new().num_threads(self.contender.threads()).build();
+        let report = pool.expect("a few threads").install(|| explore_spec(&spec, &bounds));
+        assert_eq!(report.verdict, Verdict::Holds);
+        assert!(report.bypass.is_some() && report.messages.is_some(), "everything was found out");
+        (report.states, report.memory)
     }
 
     fn explored<A: Algorithm + 'static>(self, bounds: &Bounds, values: &Values) -> (usize, usize) {

@@ -3,7 +3,7 @@
 //! Every contender visits every state of a model and checks mutual exclusion. Each run is a separate process, so that its
 //! CPU time and peak memory can be measured: this program starts itself again for the explorer and for `stateright`, and
 //! compiles and starts the Promela models in `benches/peers` where `spin` and `gcc` are installed. The counts of
-//! states must be the same. Rates are states per second of CPU time, which hardly depends on other work of the machine;
+//! states must be the same. The rows *everything* are the explorer alone, with all that `meshlock check` finds out. Rates are states per second of CPU time, which hardly depends on other work of the machine;
 //! elapsed times are meaningful on an idle machine only, so the load is printed with them.
 //!
 //! `cargo bench -p meshlock-check -- WORD…` runs the rows that contain one of the words; `-- runs=5` repeats each row.
@@ -37,20 +37,29 @@ pub(crate) enum Subject {
     LamportMutex(u8),
     /// Ricart and Agrawala's algorithm with three sites that each enter this many times.
     RicartAgrawala(u8),
+    /// A run as `meshlock check` makes it, with all properties and all figures: the algorithm, its sites and their entries.
+    Whole(&'static str, usize, u8),
 }
 
 impl Subject {
-    const ALL: [Subject; 4] = [
+    const ALL: [Subject; 8] = [
         Subject::LamportMutex(6),
         Subject::LamportMutex(8),
         Subject::RicartAgrawala(2),
         Subject::RicartAgrawala(3),
+        Subject::Whole("lodha-kshemkalyani", 4, 1),
+        Subject::Whole("singhal-heuristic", 3, 3),
+        Subject::Whole("singhal-dynamic", 4, 1),
+        Subject::Whole("maekawa", 4, 1),
     ];
 
     fn name(self) -> String {
         match self {
             Subject::LamportMutex(clock) => format!("LamportMutex, clocks to {clock}"),
             Subject::RicartAgrawala(entries) => format!("ricart-agrawala, {entries} entries"),
+            Subject::Whole(spec, sites, entries) => {
+                format!("{spec}, {sites} sites, {entries} entries, everything")
+            }
         }
     }
 }

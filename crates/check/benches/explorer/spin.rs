@@ -32,6 +32,7 @@ pub(crate) fn run(subject: Subject, order: Order) -> Measured {
         Subject::RicartAgrawala(entries) => {
             ("ricart_agrawala.pml", format!("-DENTRIES={entries}"), if entries > 2 { 23 } else { 18 })
         }
+        Subject::Whole(..) => unreachable!("there is no such model"),
     };
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers").join(file);
     let folder = Folder::new();
