@@ -10,8 +10,8 @@ const INTRODUCTION: &str = "\
 
 This page is generated: `meshlock errata --markdown` writes it, and `meshlock errata ID --verify` verifies one claim again.
 The printed rules are variants of the algorithms that an option selects (`text=…`), or, if the shipped code cannot express them, a
-separate small implementation (`singhal-1989-recovery`, which without `text=` has its errors repaired). They are explored breadth
-first, so a counterexample is a shortest one. The repaired rules are what Meshlock ships. They are explored to the end, unless the
+separate small implementation (`singhal-1989-recovery`, which without `text=` has its errors repaired, and `unnamed-quorum`, whose
+messages name no request). They are explored breadth first, so a counterexample is a shortest one of its run. The repaired rules are what Meshlock ships. They are explored to the end, unless the
 text says otherwise, with every property checked. Sites are numbered from 0.
 
 The kind says what is claimed of the text. *Error*: it is wrong. *Ambiguous*: it can be read in two ways, or its prose and its

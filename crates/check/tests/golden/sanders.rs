@@ -2,7 +2,7 @@
 //! request, with and without failures.
 
 use meshlock_check::theorem::{STRUCTURES, judge, structure};
-use meshlock_check::{Bounds, Report, Verdict, explore};
+use meshlock_check::{Bounds, Property, Report, Verdict, errata, explore, explore_spec};
 use meshlock_protocol::algorithms::sanders::Sanders;
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::{Delivery, Violation};
@@ -36,6 +36,20 @@ fn of_all_structures_of_three_sites_exactly_those_that_satisfy_the_theorem_exclu
 #[test]
 fn the_same_structures_exclude_and_serve_everyone_under_the_rules_of_section_5() {
     assert_eq!(theorem_and_machine_agree("fail"), (297, 1_541_028));
+}
+
+/// Reference: section 5, INQUIRE, step 2, of which the erratum `sanders-fail-kept` says that only yielding inside does harm.
+#[test]
+fn a_fail_that_is_remembered_while_its_process_waits_lets_nobody_in() {
+    let bounds = crate::bounds(3, 1).checking([Property::Exclusion].into_iter().collect());
+    let mut structures = 0;
+    for structure in (0..STRUCTURES).map(structure).filter(|structure| structure.check().is_ok()) {
+        let spec = format!("unnamed-quorum:structure={structure},text=sanders-fail-kept");
+        let report = explore_spec(&errata::spec(&spec).expect("a twin"), &bounds);
+        assert_eq!(report.verdict, Verdict::Holds, "{spec}");
+        structures += 1;
+    }
+    assert_eq!(structures, 297);
 }
 
 /// Returns the number of states, and asserts that there is no violation.

@@ -3,6 +3,10 @@
 use crate::Property;
 use crate::errata::{Erratum, Evidence, Run, TO_THE_LETTER, TextFault, calculation};
 
+const RULES_6_TO_8: &str = "Kshemkalyani & Singhal ch. 9, section 9.9.5, rules 6 to 8";
+
+const TREES: &[Run] = &[Run::new("tree-quorum", 3, 2), Run::new("tree-quorum", 4, 1)];
+
 pub(super) const ERRATA: &[Erratum] = &[
     Erratum {
         id: "suzuki-kasami-step-b",
@@ -108,8 +112,8 @@ pub(super) const ERRATA: &[Erratum] = &[
         id: "tree-quorum-rules-6-8",
         kind: TextFault::Error,
         quote: "When a site gets the “Yield” message, it puts the pending request (on behalf of which the “Inquire” message was sent) at the head of the queue and sends a “Reply” message to the requestor.",
-        reading: "A site that has sent an INQUIRE waits for the answer before it sends another.",
-        source: "Kshemkalyani & Singhal ch. 9, section 9.9.5, rules 6 to 8",
+        reading: "A site that has sent an INQUIRE waits for the answer before it sends another. Messages name their request and turn, which the printed ones do not: without that two are inside, see the three entries that follow.",
+        source: RULES_6_TO_8,
         title: "what is yielded goes to the pending request, though an earlier one has come",
         printed: "A request earlier than the head makes the site inquire and wait for YIELD or RELINQUISH. On YIELD the pending \
                   request, on whose behalf it inquired, becomes the head and gets the REPLY.",
@@ -121,6 +125,61 @@ pub(super) const ERRATA: &[Erratum] = &[
             printed: Run::new("tree-quorum:text=printed", 5, 1),
             property: Property::Deadlock,
             repaired: &[Run::new("tree-quorum", 5, 1), Run::new("tree-quorum", 3, 1).unordered().crashes(1)],
+        },
+    },
+    Erratum {
+        id: "tree-quorum-head",
+        kind: TextFault::Ambiguous,
+        quote: "an “Inquire” message is sent to the process whose request is at the head of the queue",
+        reading: "The head is the request with the lowest timestamp, as rules 2 and 3 say, whether or not it has had the REPLY. If the head is the request that has had it, see the two entries that follow.",
+        source: RULES_6_TO_8,
+        title: "the INQUIRE goes to the head of the queue, which has nothing to yield",
+        printed: "The queue is ordered by timestamps. A request earlier than the head makes the site inquire of the head. A site that \
+                  lacks replies answers by YIELD, and then the earlier request gets the REPLY.",
+        wrong: "A second earlier request makes the site inquire of the first one, which is at the head and has had no REPLY. It \
+                yields what it does not have, and the second gets a REPLY while the permission is with a third: two are inside, with \
+                one request each.",
+        repair: "Inquire of the request that has had the REPLY; messages name their request and turn.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("unnamed-quorum:text=tree-literal", 5, 1),
+            property: Property::Exclusion,
+            repaired: TREES,
+        },
+    },
+    Erratum {
+        id: "tree-quorum-two-inquiries",
+        kind: TextFault::Ambiguous,
+        quote: "If a new request arrives with a timestamp smaller than the request at the head of the queue, an “Inquire” message is sent […] and waits for a “Yield” or “Relinquish” message.",
+        reading: "The head is the request that has had the REPLY, and every earlier request makes the site inquire. If a site that waits for an answer does not inquire again, see the next entry.",
+        source: RULES_6_TO_8,
+        title: "two INQUIREs are answered by two YIELDs of one permission",
+        printed: "Every request earlier than the head makes the site inquire, and every YIELD gives a REPLY to the request on whose \
+                  behalf the INQUIRE was sent.",
+        wrong: "The site that has the permission yields it twice. By the second YIELD it is somebody else's already, who keeps it: two \
+                are inside, with one request each.",
+        repair: "An arbiter has one INQUIRE out at most; messages name their request and turn.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("unnamed-quorum:text=tree-every", 4, 1),
+            property: Property::Exclusion,
+            repaired: TREES,
+        },
+    },
+    Erratum {
+        id: "tree-quorum-late-inquire",
+        kind: TextFault::Error,
+        quote: "If s has not yet collected enough replies from its quorum, then it sends a “Yield” message to the inquiring site.",
+        reading: "The softest: the head is the request that has had the REPLY, a site that has inquired waits for YIELD or RELINQUISH, and takes a YIELD only of the site that it has inquired of. Messages name no request, as printed; channels are FIFO.",
+        source: RULES_6_TO_8,
+        title: "an INQUIRE about the last request is answered for the next",
+        printed: "A site that lacks replies answers an INQUIRE by YIELD. RELINQUISH answers an INQUIRE, too.",
+        wrong: "The INQUIRE and the RELINQUISH cross. The site has asked again when the INQUIRE comes, and yields although nothing was \
+                granted yet. By the time of that YIELD it has been granted, and inquired of again: the YIELD counts as the answer, and \
+                both enter. Three sites that ask twice.",
+        repair: "INQUIRE and YIELD name the request and the turn that they are about.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("unnamed-quorum:text=tree-waiting", 3, 2),
+            property: Property::Exclusion,
+            repaired: TREES,
         },
     },
     Erratum {

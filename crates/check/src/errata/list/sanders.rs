@@ -48,6 +48,41 @@ pub(super) const ERRATA: &[Erratum] = &[
         },
     },
     Erratum {
+        id: "sanders-fail-kept",
+        kind: TextFault::Ambiguous,
+        quote: "If it has received a FAIL message from any process, or if it has sent a YIELD to any process and not yet received a new GRANT, it revokes the GRANT from the INQUIREing process.",
+        reading: "Step 2 alone, to the letter: of a YIELD it says until when it counts, of a FAIL it does not; and it does not say that the process still waits. An earlier sentence says so (\"A process waiting for GRANT messages may now cancel a GRANT […] before entering the critical section\"). With that, a FAIL that is never forgotten lets nobody in, in any structure of three sites with one request each (`text=sanders-fail-kept`).",
+        source: "Sanders 1987, section 5, INQUIRE, step 2",
+        title: "a FAIL that is never forgotten makes a process yield inside the critical section",
+        printed: "A process that gets an INQUIRE yields if it has received a FAIL.",
+        wrong: "It was refused first, was granted later and is inside when the INQUIRE comes. It yields, and another enters: on her own \
+                Figure 4, with one request each.",
+        repair: "A GRANT ends the FAIL of its sender, and who is inside keeps what it has.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("unnamed-quorum:structure=0+1/1+0/0.1.2,text=sanders-fail-inside", 3, 1),
+            property: Property::Exclusion,
+            repaired: &[Run::new("sanders:structure=figure-4", 3, 2)],
+        },
+    },
+    Erratum {
+        id: "sanders-yield-without-grant",
+        kind: TextFault::Underspecified,
+        quote: "it revokes the GRANT from the INQUIREing process. A YIELD is sent to the INQUIREing process.",
+        reading: "The YIELD is sent although there is no GRANT to revoke; the sentence supposes that there is one. INQUIREs are answered when they come, as printed, and messages name no request.",
+        source: "Sanders 1987, section 5, INQUIRE, step 2, and YIELD, step 1",
+        title: "a YIELD of what was not granted frees what another has",
+        printed: "A waiting process that must wait answers an INQUIRE by YIELD; on a YIELD, CSSTAT is marked free and the next is \
+                  granted.",
+        wrong: "An INQUIRE and a RELEASE cross. When the INQUIRE comes its receiver has asked again and been refused elsewhere; it \
+                yields, and the critical section is marked free although another has been granted it meanwhile. Three sites.",
+        repair: "Yield only what has been granted; INQUIRE and YIELD name the request and the round that they are about.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("unnamed-quorum:structure=0.2/1.2/1.2,text=sanders-ungranted", 3, 2),
+            property: Property::Exclusion,
+            repaired: &[Run::new("sanders:structure=0.2/1.2/1.2", 3, 2)],
+        },
+    },
+    Erratum {
         id: "sanders-figure-1b",
         kind: TextFault::Question,
         quote: "by always yielding when an inquire has been received (inquire messages in this case are always sent to one's self) the need for FAIL messages can be eliminated",
