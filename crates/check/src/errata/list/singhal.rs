@@ -26,6 +26,24 @@ pub(super) const ERRATA: &[Erratum] = &[
         },
     },
     Erratum {
+        id: "singhal-heuristic-twice",
+        kind: TextFault::Error,
+        quote: "Therefore, under the second arbitration rule, once all of site S_i's request messages have been processed by its recipient sites, no other site can execute the CS twice (or more number of times) before site S_i has executed the CS.",
+        reading: "To the letter: from a moment on at which no message of the waiting site is in flight, at most N − 1 entries of others, which is one of each. The paper's rules as printed, with the second arbitration rule.",
+        source: "Singhal 1989, section IV-C",
+        title: "a site enters twice before one whose requests have been processed",
+        printed: "Once all request messages of a site have been processed, no other site enters twice before it.",
+        wrong: "The site that has processed the request need not have the token, and tells nobody before it has it again. Another, \
+                which has the idle token and knows nothing of the request, enters again and again for nothing. Three sites that ask \
+                twice; with three requests each, four entries of others. What ships does the same.",
+        repair: "None. Nothing is claimed of the bypass of what ships; that every request of a bounded run is served is explored.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("singhal-heuristic:text=printed", 3, 2),
+            property: Property::Bypass,
+            repaired: &[Run::new("singhal-heuristic", 3, 2)],
+        },
+    },
+    Erratum {
         id: "singhal-heuristic-fifo-not-needed",
         kind: TextFault::Assumption,
         quote: "between any pair of sites, messages are delivered in the order they are sent",

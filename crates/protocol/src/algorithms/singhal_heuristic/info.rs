@@ -1,8 +1,8 @@
 //! What is known of the algorithm, its options, and how it starts.
 
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Span, Text, Tokens,
+    BypassClaim, Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Range, Span, Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -88,7 +88,7 @@ impl Described for SinghalHeuristic {
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels",
         order: Order::Fair,
-        // Section IV-C claims less than what is found; see docs/testing.md.
+        // Section IV-C claims N−1 of the rules as printed, which does not hold.
         bypass: None,
         failures: Failures { crash: true, recovery: true, partition: true },
         options: OPTIONS,
@@ -224,6 +224,14 @@ impl Algorithm for SinghalHeuristic {
 
     fn check_invariants(&self) -> Result<(), &'static str> {
         checks::site(self)
+    }
+
+    /// Section IV-C, for the rules as printed; erratum `singhal-heuristic-twice`.
+    fn bypass_claim(&self) -> Option<BypassClaim> {
+        let claim = BypassClaim::each_other_once("Singhal 1989, section IV-C");
+        let is_claimed =
+            self.options.text == Text::Printed && self.options.arbitration == Arbitration::Nearest;
+        is_claimed.then_some(claim)
     }
 
     /// A request to one site alone that misses costs two messages for nothing.
