@@ -185,7 +185,8 @@ impl UnnamedQuorum {
         if self.plan.reading.is_of_sanders() {
             return self.consider(request, is_earlier, head.site, out);
         }
-        if is_earlier && !(self.plan.reading == Reading::TreeWaiting && !self.inquiries.is_empty()) {
+        let may_inquire = self.plan.reading != Reading::TreeWaiting || self.inquiries.is_empty();
+        if is_earlier && may_inquire {
             if self.plan.reading == Reading::TreeLiteral {
                 self.move_to_head(request);
             }
