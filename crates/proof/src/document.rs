@@ -56,9 +56,8 @@ about one privilege that is never lost. |
 | `raymond-k`: that K are inside whenever the first that waits cannot enter | The model has no counting beyond small sets. What is proved is that everyone \
 whose reply it misses is inside, or has a message on its way. |
 
-`singhal-heuristic` has no model: none was tried. Crashes and recovery are in no model, so the errata and
-deliberate bugs that concern them are left to [exploration](CHECKED.md). That Sanders' conditions are necessary is not proved here;
-`crates/check/src/theorem.rs` shows it for three sites, by exploring every structure.
+Crashes and recovery are in no model, so the errata and deliberate bugs that concern them are left to [exploration](CHECKED.md). That
+Sanders' conditions are necessary is not proved here; `crates/check/src/theorem.rs` shows it for three sites, by exploring every structure.
 ";
 
 /// The whole document.

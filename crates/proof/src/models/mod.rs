@@ -14,6 +14,7 @@ pub mod raymond_k;
 pub mod ricart_agrawala;
 pub mod sanders;
 pub mod singhal_dynamic;
+pub mod singhal_heuristic;
 pub mod srimani_reddy;
 pub mod suzuki_kasami;
 pub mod token_ring;
@@ -32,6 +33,7 @@ use meshlock_protocol::algorithms::raymond_k::RaymondK;
 use meshlock_protocol::algorithms::ricart_agrawala::RicartAgrawala;
 use meshlock_protocol::algorithms::sanders::Sanders;
 use meshlock_protocol::algorithms::singhal_dynamic::SinghalDynamic;
+use meshlock_protocol::algorithms::singhal_heuristic::SinghalHeuristic;
 use meshlock_protocol::algorithms::srimani_reddy::SrimaniReddy;
 use meshlock_protocol::algorithms::suzuki_kasami::SuzukiKasami;
 use meshlock_protocol::algorithms::token_ring::TokenRing;
@@ -292,6 +294,21 @@ pub const ALL: &[Covered] = &[
         wrong: lodha_kshemkalyani::WRONG,
         mutants: lodha_kshemkalyani::MUTANTS,
         ..Covered::new::<LodhaKshemkalyani>("lodha-kshemkalyani", lodha_kshemkalyani::TEXT)
+    },
+    Covered {
+        scope: singhal_heuristic::SCOPE,
+        runs: &[
+            run(1, 2, 4),
+            run(2, 2, 7),
+            held(2, 2, 7, 1),
+            of("singhal-heuristic:arbitration=any", run(3, 1, 8)),
+            of("singhal-heuristic:arbitration=lowest", held(3, 1, 8, 2)),
+            first(4_000, run(3, 2, 12)),
+        ],
+        long_runs: &[run(3, 2, 12), first(20_000, of("singhal-heuristic:arbitration=any", run(4, 1, 10)))],
+        wrong: singhal_heuristic::WRONG,
+        mutants: singhal_heuristic::MUTANTS,
+        ..Covered::new::<SinghalHeuristic>("singhal-heuristic", singhal_heuristic::TEXT)
     },
     Covered {
         scope: raymond::SCOPE,

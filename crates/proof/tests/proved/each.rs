@@ -45,6 +45,7 @@ every_model! {
         carvalho_roucairol = "carvalho-roucairol"
         singhal_dynamic = "singhal-dynamic"
         lodha_kshemkalyani = "lodha-kshemkalyani"
+        singhal_heuristic = "singhal-heuristic"
     }
     in soak {
         raymond = "raymond"

@@ -80,6 +80,7 @@
 mod adaptive;
 mod arbitration;
 mod checks;
+mod facts;
 mod info;
 mod message;
 mod partition;
