@@ -14,8 +14,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use meshlock_protocol::registry::info::{Scale, Since};
-use meshlock_protocol::{Cluster, SiteId};
+use meshlock_protocol::SiteId;
+use meshlock_protocol::registry::info::Since;
 
 use crate::components::for_each_component;
 use crate::graph::{Graph, MAX_SITES};
@@ -109,8 +109,7 @@ impl Bypasses {
         }
         let sites = search.table.sites();
         let claim = sites.bypass_claim(sites.first()[0])?;
-        let Cluster { sites, permits } = search.table.bounds.cluster;
-        let allowed = (claim.entries.messages)(Scale { sites, permits, quorum: sites });
+        let allowed = claim.allowed(search.table.bounds.cluster);
         let worst = match claim.since {
             Since::Call => self.from_call,
             Since::Heard => self.once_heard,

@@ -2,7 +2,7 @@
 
 import { breakable, digits, h, patch, plain, toast } from "./dom.js";
 
-const NAMES = { exclusion: "exclusion", deadlock: "no deadlock", starvation: "no starvation so far", order: "order", fences: "fences rise", tokens: "tokens kept", invariants: "invariants", refusals: "nothing refused" };
+const NAMES = { exclusion: "exclusion", deadlock: "no deadlock", starvation: "no starvation so far", bypass: "passed no more than claimed", order: "order", fences: "fences rise", tokens: "tokens kept", invariants: "invariants", refusals: "nothing refused" };
 
 /** A lamp for each property. A broken one leads to the step that broke it. */
 export function showLamps(box, moment, go) {

@@ -36,10 +36,11 @@ pub struct Lamp {
 }
 
 /// The properties that can be judged at one moment. Only the checker can tell that nobody ever starves.
-const SHOWN: [Property; 8] = [
+const SHOWN: [Property; 9] = [
     Property::Exclusion,
     Property::Deadlock,
     Property::Starvation,
+    Property::Bypass,
     Property::Order,
     Property::Fences,
     Property::Tokens,
@@ -54,8 +55,11 @@ pub(crate) fn of<A: Algorithm>(playback: &Playback<A>) -> Vec<Lamp> {
 
 fn lamp<A: Algorithm>(playback: &Playback<A>, property: Property) -> Lamp {
     let broken = playback.violations().find(|(violation, _)| Property::of(violation) == property);
+    let bypassed = playback.bypassed().filter(|_| property == Property::Bypass);
     let (light, why, step) = if let Some((violation, step)) = broken {
         (Light::Broken, violation.to_string(), Some(step))
+    } else if let Some(bypassed) = bypassed {
+        (Light::Broken, bypassed.verdict.to_string(), Some(bypassed.step))
     } else {
         let (light, why) = unbroken(playback, property);
         (light, why, None)
@@ -67,6 +71,7 @@ fn unbroken<A: Algorithm>(playback: &Playback<A>, property: Property) -> (Light,
     match property {
         Property::Deadlock => deadlock(playback),
         Property::Starvation => starvation(playback),
+        Property::Bypass if let Err(why) = playback.bypass_claim() => (Light::Dark, why.to_owned()),
         Property::Order if playback.world().info().order != Order::Timestamp => {
             (Light::Dark, "this algorithm promises no order of timestamps".to_owned())
         }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use meshlock_lab::gallery::erratum;
 use meshlock_lab::lamps::Light;
 use meshlock_lab::run::{End, Run, play};
 use meshlock_lab::setup::{Parts, RunSetup, SetupError};
@@ -104,6 +105,23 @@ fn a_message_can_be_delivered_early_delayed_dropped_and_held_by_a_cut() {
     let cut = at("0q1.c0-1", 9);
     assert_eq!((cut.steps(), cut.moment(2).pending.len()), (2, 1));
     assert_eq!(at("0q1.c0-1.m0-1", 9).moment(9).sites[1].phase, "inside");
+}
+
+#[test]
+fn the_lamp_of_the_bypass_bound_breaks_with_the_entry_that_is_one_too_many_and_is_dark_after_a_fault() {
+    let lamp = |run: &dyn Run, step: usize| {
+        run.moment(step).lamps.iter().find(|lamp| lamp.name == "bypass").unwrap().clone()
+    };
+    let address = erratum("singhal-heuristic-twice").unwrap().address.unwrap();
+    let twice = run(&address).unwrap();
+    let last = twice.steps();
+    assert_eq!(lamp(&*twice, last - 1).light, Light::Holds);
+    assert_eq!(lamp(&*twice, last).light, Light::Broken, "{}", lamp(&*twice, last).why);
+    // What ships claims nothing; nor does anyone claim anything of a run with a fault.
+    let repaired = run("algo=singhal-heuristic&n=3&until=9").unwrap();
+    assert_eq!(lamp(&*repaired, 9).light, Light::Dark);
+    let dropped = run("algo=central&n=3&load=hand&until=9&acts=0q1.l1-0").unwrap();
+    assert_eq!([1, 2].map(|step| lamp(&*dropped, step).light), [Light::Holds, Light::Dark]);
 }
 
 /// One thing that a person might do, possible or not; with or without faults.

@@ -161,6 +161,7 @@ impl<A: Algorithm> Playback<A> {
             to,
             nth,
         );
+        self.has_faults = true;
         let effects = self.world.duplicate_nth(from, to, nth);
         self.perform(to, effects);
         Ok(())
@@ -172,6 +173,7 @@ impl<A: Algorithm> Playback<A> {
         self.note_message(LineKind::Lost, from, to, nth);
         self.forget(from, to, nth);
         self.dropped += 1;
+        self.has_faults = true;
         self.world.lose_nth(from, to, nth);
         Ok(())
     }
@@ -208,6 +210,7 @@ impl<A: Algorithm> Playback<A> {
         }
         self.note(LineKind::Traced(TraceKind::Fail), site, None);
         self.world.fail(site);
+        self.has_faults = true;
         let of_its_process = |due| matches!(due, Due::Ask(at) | Due::Exit(at) | Due::Wake(at) if at == site);
         let to_it = |due| matches!(due, Due::Tell { to, about } if to == site || about == site);
         self.agenda.retain(|due| !of_its_process(due) && !to_it(due));
@@ -307,6 +310,7 @@ impl<A: Algorithm> Playback<A> {
         for site in away.iter() {
             self.note(LineKind::Cut, site, None);
         }
+        self.has_faults = true;
         for (site, effects) in self.world.split(away) {
             self.perform(site, effects);
         }

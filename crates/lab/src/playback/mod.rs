@@ -5,9 +5,11 @@
 
 mod acts;
 mod agenda;
+mod bypass;
 mod line;
 
 pub(crate) use acts::ActError;
+pub(crate) use bypass::Bypassed;
 pub(crate) use line::{LineKind, PlaybackLine};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +53,8 @@ struct PlaybackSite {
     backlog: u32,
     /// The number of all entries when the waiting request was made.
     asked_at: usize,
+    /// The number of all entries at the first moment of its wait at which no message of its own was in flight.
+    heard_at: Option<usize>,
     /// The key in the agenda of the exit of the process that is inside.
     exit: Option<EventKey>,
 }
@@ -74,6 +78,10 @@ pub(crate) struct Playback<A: Algorithm> {
     cut: BTreeSet<Link>,
     /// The number of messages that a person has dropped.
     dropped: usize,
+    /// Whether a person has made a site fail, has split the network, or has dropped or doubled a message.
+    has_faults: bool,
+    /// The first wait in which others entered more often than is claimed.
+    bypassed: Option<Bypassed>,
     /// The step of each of the world's violations.
     violated_at: Vec<usize>,
     lines: Vec<PlaybackLine<A::Message>>,
@@ -88,7 +96,13 @@ impl<A: Algorithm> Playback<A> {
         let delay = Delay::Same(setup.delays.distribution());
         // Seeds that differ from the network's and from each other.
         let own = |site: usize| setup.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(site as u64 + 1);
-        let host = |site| PlaybackSite { draw: Draw::new(own(site)), backlog: 0, asked_at: 0, exit: None };
+        let host = |site| PlaybackSite {
+            draw: Draw::new(own(site)),
+            backlog: 0,
+            asked_at: 0,
+            heard_at: None,
+            exit: None,
+        };
         let mut playback = Playback {
             setup: Arc::clone(setup),
             world,
@@ -102,6 +116,8 @@ impl<A: Algorithm> Playback<A> {
             draw: Draw::new(setup.seed),
             cut: BTreeSet::new(),
             dropped: 0,
+            has_faults: false,
+            bypassed: None,
             violated_at: Vec::new(),
             lines: Vec::new(),
         };
@@ -151,15 +167,6 @@ impl<A: Algorithm> Playback<A> {
         self.world.violations().iter().zip(self.violated_at.iter().copied())
     }
 
-    /// The number of entries since the request that waits at `site` was made.
-    pub(crate) fn passed(&self, site: SiteId) -> usize {
-        if self.world.is_waiting(site) {
-            self.world.entries().len() - self.hosts[site.index()].asked_at
-        } else {
-            0
-        }
-    }
-
     /// Whether a site waits, nobody is inside, and nothing is due that could change it: no message, timer or news.
     pub(crate) fn is_stuck(&self) -> bool {
         let news = |due| matches!(due, Due::Wake(_) | Due::Tell { .. } | Due::Arrive { .. });
@@ -189,6 +196,7 @@ impl<A: Algorithm> Playback<A> {
             self.happen(due);
         }
         self.note_violation();
+        self.note_waits();
         self.steps += 1;
         Ok(true)
     }
@@ -243,7 +251,7 @@ impl<A: Algorithm> Playback<A> {
     }
 
     fn request(&mut self, site: SiteId) {
-        self.hosts[site.index()].asked_at = self.world.entries().len();
+        self.begin_wait(site);
         self.note(LineKind::Traced(TraceKind::Request), site, None);
         let effects = self.world.request(site);
         self.perform(site, effects);
@@ -279,7 +287,7 @@ impl<A: Algorithm> Playback<A> {
 
     fn release_and_request(&mut self, site: SiteId) {
         self.unplan_exit(site);
-        self.hosts[site.index()].asked_at = self.world.entries().len();
+        self.begin_wait(site);
         self.note(LineKind::Traced(TraceKind::Release), site, None);
         self.note(LineKind::Traced(TraceKind::Request), site, None);
         let effects = self.world.release_and_request(site);

@@ -1,6 +1,6 @@
 //! The description of an algorithm: facts that `meshlock algorithms` prints and that tests verify.
 
-use crate::Spec;
+use crate::{Cluster, Spec};
 
 /// How an algorithm decides who enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,6 +219,12 @@ impl BypassClaim {
             entries: Formula::new("N−1", |scale| (scale.sites - 1) as f64),
             source,
         }
+    }
+
+    /// How many entries of others are claimed at most in a run of this size.
+    pub fn allowed(&self, cluster: Cluster) -> f64 {
+        let Cluster { sites, permits } = cluster;
+        (self.entries.messages)(Scale { sites, permits, quorum: sites })
     }
 }
 
