@@ -297,7 +297,6 @@ impl Node {
         let answer = match replies {
             Replies::Queue(lock, mut sites) => {
                 sites.sort_by(|a, b| a.site.cmp(&b.site));
-                drop_mirrored(&mut sites);
                 let rules = self.table.rules().cloned().or_else(|| Rules::new(self.view.rules.clone()).ok());
                 let rule = rules.as_ref().map(|rules| rules.rule(&lock));
                 let (algorithm, permits) =
@@ -310,6 +309,7 @@ impl Node {
                     Some(settled) if settled != permits => (Some(WITHOUT_RULE.to_owned()), settled),
                     Some(_) | None => (algorithm, permits),
                 };
+                drop_mirrored(&mut sites, permits);
                 let queue = LockQueue { epoch: self.view.epoch, algorithm, permits, sites, missing };
                 ClientAnswer::Queue { request, queue }
             }

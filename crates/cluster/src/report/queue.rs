@@ -84,21 +84,26 @@ impl Standing {
     }
 }
 
-/// Removes holders that two sites report, of which one only mirrors the other: the one that has held it longer stays. No two holds of a lock have
-/// the same fence.
-pub(crate) fn drop_mirrored(sites: &mut [SiteQueue]) {
+/// Removes holders that two sites report, of which one only mirrors the other: the one that has held it longer stays.
+///
+/// A hold is recognized by its fence. Permits that are not numbered are left as they are, because two of them may have the same fence: a
+/// session that is about to move to another site may then be listed twice for a moment, but no holder is hidden.
+pub(crate) fn drop_mirrored(sites: &mut [SiteQueue], permits: u32) {
     let holders = |site: &SiteQueue| {
         let at = site.site.clone();
-        site.lock.holders.iter().map(move |holder| (holder.fence, holder.age, at.clone())).collect::<Vec<_>>()
+        let hold = move |holder: &HolderReport| (holder.fence, holder.slot, holder.age, at.clone());
+        site.lock.holders.iter().map(hold).collect::<Vec<_>>()
     };
     let all: Vec<_> = sites.iter().flat_map(holders).collect();
     for queue in sites {
         let SiteQueue { site, lock, .. } = queue;
         let is_mirrored = |holder: &HolderReport| {
-            let is_older = |(fence, age, at): &(_, Span, SiteName)| {
-                *fence == holder.fence && at != site && (*age, &*site) > (holder.age, at)
+            let is_older = |(fence, slot, age, at): &(_, _, Span, SiteName)| {
+                (*fence, *slot) == (holder.fence, holder.slot)
+                    && at != site
+                    && (*age, &*site) > (holder.age, at)
             };
-            all.iter().any(is_older)
+            (permits == 1 || holder.slot.is_some()) && all.iter().any(is_older)
         };
         let before = lock.holders.len();
         lock.holders.retain(|holder| !is_mirrored(holder));
@@ -325,12 +330,28 @@ mod tests {
         for names in [["a", "b"], ["b", "a"]] {
             for [own, mirrored] in [[500, 20], [500, 500]] {
                 let mut sites = [queue(names[0], &[own], &[]), queue(names[1], &[mirrored], &[])];
-                drop_mirrored(&mut sites);
+                drop_mirrored(&mut sites, 1);
                 let left: Vec<u64> = sites.iter().map(|site| site.lock.holders_in_all).collect();
                 assert_eq!(left.iter().sum::<u64>(), 1);
                 assert!(own == mirrored || left == [1, 0], "{names:?}: the one that has had it longer stays");
             }
         }
+    }
+
+    #[test]
+    fn two_permits_with_the_same_fence_are_two_holders_unless_their_number_says_otherwise() {
+        let left = |slots: [Option<u32>; 2], permits| {
+            let mut sites = [queue("a", &[500], &[]), queue("b", &[20], &[])];
+            for (site, slot) in sites.iter_mut().zip(slots) {
+                site.lock.holders[0].slot = slot;
+            }
+            drop_mirrored(&mut sites, permits);
+            sites.iter().map(|site| site.lock.holders_in_all).sum::<u64>()
+        };
+        assert_eq!(left([None, None], 2), 2, "permits without numbers may have the same fence");
+        assert_eq!(left([Some(0), Some(1)], 2), 2, "these are two permits");
+        assert_eq!(left([Some(1), Some(1)], 2), 1, "one of them mirrors the other");
+        assert_eq!(left([None, None], 1), 1, "a lock has one holder");
     }
 
     #[test]
