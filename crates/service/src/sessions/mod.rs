@@ -395,7 +395,7 @@ impl Inner {
     /// Ends a key that was removed from the registry without its client's word. Its lock stays taken until `by`, and until the mirror
     /// does not answer for it any more.
     fn end_unasked(&self, key: SessionKey, by: Time) {
-        let owed = self.registry().source.owes(key.lease, now());
+        let owed = self.owed_unasked(key.lease);
         key.driver.end(Ended::SessionOver);
         if owed.is_none() && by <= now() {
             key.driver.close(Ended::SessionOver);

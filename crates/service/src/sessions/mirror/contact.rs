@@ -63,6 +63,11 @@ impl SourceContact {
         *self = SourceContact { sent: Some(sent), heard: now, leaves };
     }
 
+    /// Notes that the site was not asked until now, so that it could not be heard of.
+    pub(super) fn on_pause_end(&mut self, now: Time) {
+        self.heard = now;
+    }
+
     /// Returns when the last question was sent that was answered.
     pub(super) fn sent(&self) -> Option<Time> {
         self.sent

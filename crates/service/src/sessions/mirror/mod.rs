@@ -53,6 +53,8 @@ mod release;
 mod session_copy;
 mod site_copy;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use meshlock_cluster::names::{LockName, SiteName};
 use meshlock_cluster::time::Span;
@@ -87,7 +89,7 @@ pub(crate) fn mirror_of<'a>(
 }
 
 #[cfg(test)]
-mod tests {
+mod order_tests {
     use super::*;
 
     #[test]

@@ -28,6 +28,16 @@ pub(super) enum MirrorMutant {
     ReleaseOverlooked,
     /// A session that the first news does not list counts as one that is as it was.
     FirstNewsIsPart,
+    /// The mirror goes on answering for a site that answers again.
+    AnswersBesideItsSite,
+    /// The mirror confirms at once news that takes away what it has promised a client.
+    PromiseTakenAway,
+    /// The session of a client that is revoked is copied.
+    RevokedClientCopied,
+    /// A release is acknowledged before the mirror knows it.
+    AcknowledgedUnmirrored,
+    /// A session that ended without its client's word gives its locks to others at once.
+    GivenBeforeCleared,
 }
 
 /// Returns whether the mistake is made.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use meshlock_system::now;
 use tokio::time::{Instant, timeout_at};
 
+use super::mutant::{self, MirrorMutant};
 use super::{ACKNOWLEDGE_WITHIN, ChangeNumber};
 use crate::sessions::registry::LeaseId;
 use crate::sessions::{Inner, Sessions};
@@ -32,11 +33,22 @@ impl Inner {
         // Without a call there is nobody to be told.
         let _ = RELEASED.try_with(|released| released.set(released.get().max(owed)));
     }
+
+    /// Returns the change that the mirror has to know before what a lease held is given to others, if it ended without its client's word.
+    pub(in crate::sessions) fn owed_unasked(&self, lease: LeaseId) -> Option<ChangeNumber> {
+        if mutant::is_on(MirrorMutant::GivenBeforeCleared) {
+            return None;
+        }
+        self.registry().source.owes(lease, now())
+    }
 }
 
 impl Sessions {
     /// Waits until the mirror knows of a change, as long as it is heard of.
     async fn until_mirrored(&self, change: ChangeNumber) {
+        if mutant::is_on(MirrorMutant::AcknowledgedUnmirrored) {
+            return;
+        }
         let mut confirmed = self.0.confirmed.subscribe();
         let deadline = Instant::now() + Duration::from_micros(ACKNOWLEDGE_WITHIN.micros());
         loop {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshlock_cluster::access::Principal;
 use meshlock_cluster::claim::Proof;
 use meshlock_cluster::names::{ClientLabel, Member};
 use meshlock_cluster::table::ClaimRefusal;
@@ -10,6 +11,7 @@ use meshlock_host::front::{AcquireState, Ended, NotGranted};
 use meshlock_host::gate::{Caller, CallerOrigin, RequestId};
 use meshlock_wire::sites::mirror::{MirroredKey, MirroredSession};
 
+use super::mutant::{self, MirrorMutant};
 use crate::sessions::Inner;
 use crate::sessions::key::{KeyAcquisition, KeyObserver};
 use crate::sessions::registry::{AdoptedKey, AdoptedSession, KeyGrant, KeyId, LeaseId, Vouched};
@@ -82,7 +84,10 @@ impl Inner {
         told: MirroredSession,
         claims: &mut Vec<KeyCopy>,
     ) -> Option<SessionCopy> {
-        let principal = told.owner.principal().filter(|principal| !self.front().is_revoked(principal))?;
+        let is_refused = |principal: &Principal| {
+            self.front().is_revoked(principal) && !mutant::is_on(MirrorMutant::RevokedClientCopied)
+        };
+        let principal = told.owner.principal().filter(|principal| !is_refused(principal))?;
         let (origin, request) =
             (CallerOrigin::Network(told.owner.address), RequestId::of(told.owner.request));
         let owner = Caller { principal, origin, request, certificate: None };

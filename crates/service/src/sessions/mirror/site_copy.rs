@@ -9,6 +9,7 @@ use meshlock_host::front::Ended;
 use meshlock_wire::sites::mirror::{MirrorNews, MirroredSession};
 
 use super::contact::{self, Duty, SourceContact};
+use super::mutant::{self, MirrorMutant};
 use super::session_copy::{ClaimState, SessionCopy};
 use crate::sessions::Sessions;
 use crate::sessions::registry::{LeaseId, Vouched};
@@ -23,7 +24,10 @@ pub(super) struct SiteCopy {
     /// The version of the news that it is made of; 0 if there is none.
     pub(super) have: u64,
     contact: SourceContact,
+    /// Change them by [`SiteCopy::insert`] and [`SiteCopy::remove`], which count their keys.
     pub(super) sessions: BTreeMap<LeaseId, SessionCopy>,
+    /// Number of keys of all sessions.
+    keys: usize,
     /// News that takes away what this site has promised a moment ago.
     pub(super) parked: Option<MirrorNews>,
     /// Something of it was lost here, so that it must be asked for anew.
@@ -36,7 +40,27 @@ impl SiteCopy {
     pub(super) fn new(source: Member, now: Time) -> Self {
         let (contact, sessions) = (SourceContact::new(now), BTreeMap::new());
         let (parked, is_incomplete, orphaned) = (None, false, None);
-        SiteCopy { source, have: 0, contact, sessions, parked, is_incomplete, orphaned }
+        SiteCopy { source, have: 0, contact, sessions, keys: 0, parked, is_incomplete, orphaned }
+    }
+
+    fn insert(&mut self, lease: LeaseId, session: SessionCopy) {
+        self.keys += session.keys.len();
+        self.sessions.insert(lease, session);
+    }
+
+    fn remove(&mut self, lease: LeaseId) -> Option<SessionCopy> {
+        let session = self.sessions.remove(&lease)?;
+        self.keys -= session.keys.len();
+        Some(session)
+    }
+
+    /// Forgets the copies of these sessions, and gives up the claims of what they hold.
+    fn drop_copies(&mut self, here: &Sessions, leases: Vec<LeaseId>) {
+        for lease in leases {
+            if let Some(session) = self.remove(lease) {
+                here.0.drop_copy(lease, session);
+            }
+        }
     }
 
     /// Asks for everything anew. What is here stays until the answer says what has become of it.
@@ -50,11 +74,8 @@ impl SiteCopy {
 
     pub(super) fn drop_unless(&mut self, here: &Sessions, stays: impl Fn(&SessionCopy) -> bool) {
         let gone = self.sessions.iter().filter(|(_, session)| !stays(session)).map(|(lease, _)| *lease);
-        for lease in gone.collect::<Vec<_>>() {
-            if let Some(session) = self.sessions.remove(&lease) {
-                here.0.drop_copy(lease, session);
-            }
-        }
+        let gone = gone.collect();
+        self.drop_copies(here, gone);
     }
 
     /// Handles what the other member says of its sessions, which shows that it is there.
@@ -65,7 +86,9 @@ impl SiteCopy {
             self.withdraw_all(here, until);
         }
         // A site that leaves gives nothing to others.
-        if !news.leaves && takes_away(&self.sessions, &news, now) {
+        let is_parked =
+            takes_away(&self.sessions, &news, now) && !mutant::is_on(MirrorMutant::PromiseTakenAway);
+        if !news.leaves && is_parked {
             // Once this is confirmed, the other member may give to others what clients count on.
             self.parked = Some(news);
         } else {
@@ -83,11 +106,7 @@ impl SiteCopy {
         } else {
             ended.into_iter().filter_map(LeaseId::new).collect()
         };
-        for lease in gone {
-            if let Some(session) = self.sessions.remove(&lease) {
-                here.0.drop_copy(lease, session);
-            }
-        }
+        self.drop_copies(here, gone);
         for session in changed {
             self.on_session(here, session);
         }
@@ -100,14 +119,13 @@ impl SiteCopy {
     /// Takes in a session as it is now.
     fn on_session(&mut self, here: &Sessions, told: MirroredSession) {
         let Some(lease) = LeaseId::new(told.lease) else { return };
-        let mut former = self.sessions.remove(&lease);
+        let mut former = self.remove(lease);
         let promised_until = former.as_ref().map_or(Time::ZERO, |former| former.promised_until);
         if let Some(former) = former.as_mut().filter(|former| former.is_adopted) {
             here.0.withdraw(lease, former);
         }
         let former = former.map_or_else(Vec::new, |former| former.keys);
-        let keys = self.sessions.values().map(|session| session.keys.len()).sum::<usize>();
-        let has_room = self.sessions.len() < MAX_SESSIONS && keys + told.keys.len() <= MAX_KEYS;
+        let has_room = self.sessions.len() < MAX_SESSIONS && self.keys + told.keys.len() <= MAX_KEYS;
         let mut claims = former;
         let copy = if has_room { here.0.copy(&self.source, told, &mut claims) } else { None };
         // What it does not hold any more, or all of it if it cannot be copied.
@@ -115,12 +133,15 @@ impl SiteCopy {
             key.claim.close(Ended::SessionOver);
         }
         if let Some(copy) = copy {
-            self.sessions.insert(lease, SessionCopy { promised_until, ..copy });
+            self.insert(lease, SessionCopy { promised_until, ..copy });
         }
     }
 
     /// Leaves all sessions to the other member. Nothing that this site has said lasts longer than `until`.
     fn withdraw_all(&mut self, here: &Sessions, until: Time) {
+        if mutant::is_on(MirrorMutant::AnswersBesideItsSite) {
+            return;
+        }
         for (lease, session) in self.sessions.iter_mut().filter(|(_, session)| session.is_adopted) {
             here.0.withdraw(*lease, session);
             session.promised_until = until;
@@ -131,6 +152,7 @@ impl SiteCopy {
     pub(super) fn attend(&mut self, here: &Sessions, now: Time, terms: Terms) {
         if let Some(news) = self.parked.take_if(|news| !takes_away(&self.sessions, news, now)) {
             self.apply(here, news, now);
+            self.contact.on_pause_end(now);
         }
         let until = match self.contact.duty(now, terms) {
             Duty::Follow => {
@@ -162,12 +184,8 @@ impl SiteCopy {
                 here.0.adopt(*lease, session, vouched, (sent, terms.resume_window()));
             }
         }
-        for lease in over {
-            self.is_incomplete = true;
-            if let Some(session) = self.sessions.remove(&lease) {
-                here.0.drop_copy(lease, session);
-            }
-        }
+        self.is_incomplete |= !over.is_empty();
+        self.drop_copies(here, over);
     }
 
     /// Makes the sessions of a member that is not in the view any more this site's own, as soon as their locks are.
@@ -180,7 +198,7 @@ impl SiteCopy {
         let done: Vec<LeaseId> =
             self.sessions.iter().filter(|(_, session)| decided(session)).map(|(lease, _)| *lease).collect();
         for lease in done {
-            let Some(session) = self.sessions.remove(&lease) else { continue };
+            let Some(session) = self.remove(lease) else { continue };
             if session.is_adopted && !session.has(ClaimState::Pending) {
                 tracing::info!(%lease, from = %self.source.site, locks = session.keys.len(), "took over a session");
                 here.registry().set_vouched(lease, Vouched::Here);
