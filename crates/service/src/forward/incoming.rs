@@ -346,7 +346,84 @@ async fn run(
 
 #[cfg(test)]
 mod tests {
+    use meshlock_testing::async_test;
+
     use super::*;
+    use crate::sessions::tests::sessions;
+
+    /// Calls of a member `b`, of which none has ended.
+    fn executor(sessions: Sessions) -> Executor {
+        Executor { sessions, router: Router::new(), peers: BTreeMap::new(), running: JoinSet::new() }
+    }
+
+    fn b(incarnation: u64) -> Member {
+        Member { site: "b".parse().unwrap(), incarnation: Incarnation::new(incarnation) }
+    }
+
+    fn call(number: u64, part: CallPart) -> CallMessage {
+        CallMessage { number, part }
+    }
+
+    #[test]
+    fn a_member_has_a_limited_number_of_calls_and_those_of_its_former_incarnation_are_given_up() {
+        async_test(async {
+            let (_engine, sessions) = sessions();
+            let mut executor = executor(sessions);
+            for number in 1..=MAX_CALLS as u64 + 10 {
+                executor.on_message(b(1), call(number, CallPart::Call(Vec::new())));
+            }
+            let peer = &executor.peers[&b(1).site];
+            assert_eq!((peer.calls.len(), executor.running.len()), (MAX_CALLS, MAX_CALLS));
+            executor.on_message(b(1), call(1, CallPart::Ended));
+            executor.on_message(b(1), call(MAX_CALLS as u64 + 10, CallPart::Call(Vec::new())));
+            let peer = &executor.peers[&b(1).site];
+            assert!(
+                peer.calls.contains_key(&(MAX_CALLS as u64 + 10)),
+                "one that was refused was not executed"
+            );
+            executor.on_message(b(2), call(1, CallPart::Call(Vec::new())));
+            assert_eq!(executor.peers[&b(2).site].calls.len(), 1);
+            executor.forget_old();
+            assert!(executor.peers.is_empty(), "it is no member");
+        });
+    }
+
+    #[test]
+    fn a_member_whose_answers_nobody_fetches_is_refused_before_they_fill_the_memory() {
+        async_test(async {
+            let (_engine, sessions) = sessions();
+            let mut executor = executor(sessions);
+            let length = 1 << 20;
+            for number in 0..=(MAX_ANSWER_BYTES / length) as u64 {
+                executor.on_message(b(1), call(number, CallPart::Call(Vec::new())));
+                let peer = executor.peers.get_mut(&b(1).site).unwrap();
+                if let Some(call) = peer.calls.get_mut(&number) {
+                    call.answer = Some(vec![0; length]);
+                }
+            }
+            let peer = &executor.peers[&b(1).site];
+            assert_eq!((peer.kept_bytes(), peer.calls.len()), (MAX_ANSWER_BYTES, MAX_ANSWER_BYTES / length));
+        });
+    }
+
+    #[test]
+    fn messages_that_wait_are_limited_by_their_number_and_by_their_bytes() {
+        let queue = |messages| Queue { messages, bytes: Arc::default() };
+        let (messages, mut incoming) = mpsc::channel(MAX_QUEUED);
+        let many = queue(messages);
+        for number in 0..MAX_QUEUED as u64 + 5 {
+            many.on_message(b(1), call(number, CallPart::Ended));
+        }
+        assert_eq!(incoming.len(), MAX_QUEUED);
+        incoming.close();
+        let (messages, incoming) = mpsc::channel(MAX_QUEUED);
+        let (long, length) = (queue(messages), 1 << 20);
+        for number in 0..20 {
+            long.on_message(b(1), call(number, CallPart::Call(vec![0; length])));
+        }
+        assert_eq!(incoming.len(), MAX_QUEUED_BYTES / length);
+        assert_eq!(long.bytes.load(Ordering::Relaxed), MAX_QUEUED_BYTES, "what was lost is not counted");
+    }
 
     #[test]
     fn a_call_is_executed_once_however_often_it_is_repeated_and_however_late() {

@@ -377,3 +377,70 @@ impl Sessions {
         Ok(self.dispatch(caller, subject, &request, Some(&audited)).await?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use meshlock_cluster::names::Incarnation;
+
+    use super::*;
+
+    fn member(site: &str) -> Member {
+        Member { site: site.parse().unwrap(), incarnation: Incarnation::new(1) }
+    }
+
+    fn client(name: &str) -> Principal {
+        Principal::Named(name.parse().unwrap())
+    }
+
+    #[test]
+    fn calls_are_limited_for_each_client_for_each_site_and_in_all() {
+        let outgoing = Outgoing::default();
+        let mut open = Vec::new();
+        let mut begin = |site: &str, by: &str| {
+            let begun = outgoing.begin(&member(site), Some(&client(by)));
+            begun.map(|(number, answers)| open.push((number, answers)))
+        };
+        for _ in 0..MAX_CALLS_OF {
+            begin("b", "greedy").unwrap();
+        }
+        let too_many_of = ForwardError::TooManyOf { of: client("greedy"), max: MAX_CALLS_OF };
+        assert_eq!(begin("c", "greedy"), Err(too_many_of), "at all sites together");
+        for _ in MAX_CALLS_OF..MAX_CALLS_TO {
+            begin("b", "second").unwrap();
+        }
+        assert_eq!(
+            begin("b", "third"),
+            Err(ForwardError::TooMany(MAX_CALLS_TO)),
+            "this site is served no more"
+        );
+        for at in MAX_CALLS_TO..MAX_CALLS {
+            begin("c", &format!("client-{}", at % 3)).unwrap();
+        }
+        assert_eq!(begin("d", "third"), Err(ForwardError::TooMany(MAX_CALLS)));
+        assert_eq!(outgoing.waiting(), MAX_CALLS);
+        let (number, _) = open[0];
+        outgoing.calls().waiting.remove(&number);
+        assert!(outgoing.begin(&member("d"), Some(&client("greedy"))).is_ok(), "one of its calls has ended");
+    }
+
+    #[test]
+    fn an_answer_counts_only_from_the_member_that_was_asked_and_only_for_a_call_that_waits() {
+        let outgoing = Outgoing::default();
+        let (number, mut answers) = outgoing.begin(&member("b"), None).unwrap();
+        let found = CallReply::Found(1).bytes().unwrap();
+        let restarted = Member { incarnation: Incarnation::new(2), ..member("b") };
+        for (from, number) in [(member("c"), number), (restarted, number), (member("b"), number + 1)] {
+            assert!(!outgoing.on_answer(&from, number, &found), "{from:?} {number}");
+        }
+        assert!(answers.try_recv().is_err());
+        assert!(outgoing.on_answer(&member("b"), number, &found));
+        assert_eq!(answers.try_recv(), Ok(CallReply::Found(1)));
+        assert!(outgoing.on_answer(&member("b"), number, b"rubbish"));
+        assert!(matches!(answers.try_recv(), Ok(CallReply::Refused(_))));
+        // However often it repeats itself, two answers are kept.
+        for _ in 0..1000 {
+            assert!(outgoing.on_answer(&member("b"), number, &found));
+        }
+        assert_eq!((answers.len(), answers.max_capacity()), (2, 2));
+    }
+}
