@@ -138,6 +138,8 @@ occurrences! {
     ClaimElsewhere Client "claim refused, to be made at another site",
     MoverCut Client "connection of a mover cut",
     SiteStopped Cluster "site stopped, and left",
+    SecondRefused Cluster "second process under a site's name refused",
+    SecondTookPart Cluster "second process took part in place of the first",
     Stray Client "claim that no honest client makes",
     ByRule Client "granted by the lock's rule",
     WithoutRule Client "granted with a number of permits that no rule gives",

@@ -77,6 +77,8 @@ pub(super) enum Event {
         what: MoverEvent,
     },
     Fault(usize),
+    /// The second process under a site's name is due to be called, or to end.
+    Second,
     /// An operator lets a site that has left come back.
     Rejoin(usize),
     /// Somebody starts a site that was removed.
@@ -116,7 +118,7 @@ impl Event {
             Event::Client { client, timer } => (client, timer).hash(hash),
             Event::Update { client, lock, fence, read, .. } => (client, lock, fence, read).hash(hash),
             Event::Mover { mover, what } => (mover, std::mem::discriminant(what)).hash(hash),
-            Event::Calm | Event::Bound => {}
+            Event::Second | Event::Calm | Event::Bound => {}
         }
     }
 }

@@ -165,6 +165,14 @@ pub(crate) enum ClusterFault {
     },
     /// Something that concerns the clients that move from site to site.
     Mover(MoverFault),
+    /// Somebody starts a second process under the name of a running site.
+    SecondProcess {
+        machine: usize,
+        /// What its host's calendar shows when it starts.
+        stamp: u64,
+        /// Time until it is ended, in microseconds.
+        length: u64,
+    },
     /// Packets in one direction are lost inside a live connection.
     LossyLink {
         from: usize,
@@ -266,6 +274,7 @@ impl ClusterFault {
             ClusterFault::StuckForGood { .. } => "disk stuck for good",
             ClusterFault::OldDisk { .. } => "old disk",
             ClusterFault::UnreadableDisk { .. } => "unreadable disk",
+            ClusterFault::SecondProcess { .. } => "second process",
             ClusterFault::LossyLink { .. } => "packets lost",
             ClusterFault::Mover(fault) => fault.kind(),
         }

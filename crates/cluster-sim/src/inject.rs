@@ -21,7 +21,7 @@ const MAX_REQUEST: u64 = 20_000_000;
 impl World {
     /// Makes a fault happen.
     #[allow(clippy::too_many_lines, reason = "one short arm for each kind")]
-    pub(super) fn fault(&mut self, at: usize) {
+    pub(super) fn fault(&mut self, at: usize) -> CheckResult {
         let fault = self.settings.faults[at].1.clone();
         self.coverage.count(CoverageGroup::Fault, fault.kind(), "");
         self.trace.fault(self.now, &fault);
@@ -62,7 +62,7 @@ impl World {
             ClusterFault::Voters { machine, change } => {
                 if matches!(change, VoterRequest::Demote(_)) {
                     if !self.may_demote() {
-                        return;
+                        return Ok(());
                     }
                     self.demotes_until = self.now.after(MAX_REQUEST);
                 }
@@ -95,10 +95,14 @@ impl World {
             ClusterFault::OldDisk { machine, down, .. } => self.put_back(at, machine, down),
             ClusterFault::UnreadableDisk { machine, down, repair } => self.spoil_disk(machine, down, repair),
             ClusterFault::Mover(fault) => self.mover_fault(fault),
+            ClusterFault::SecondProcess { machine, stamp, length } => {
+                return self.start_second(machine, stamp, length);
+            }
             ClusterFault::LossyLink { from, to, one_in, length } => {
                 self.network.lose((from, to), one_in, self.now.after(length));
             }
         }
+        Ok(())
     }
 
     /// Pauses a machine, at most until the calm.
@@ -184,6 +188,7 @@ impl World {
     /// Repairs everything, and lets every client request a lock once more.
     pub(super) fn become_calm(&mut self) {
         self.calm = true;
+        self.end_second();
         let held = self.network.heal();
         self.release(held);
         self.network.block(&self.settings.lasting_cuts, false);

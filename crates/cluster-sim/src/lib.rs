@@ -47,6 +47,7 @@ mod moving_claims;
 mod network;
 mod observe;
 mod properties;
+mod second_process;
 mod settings;
 mod telling;
 #[cfg(test)]

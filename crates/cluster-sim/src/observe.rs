@@ -9,7 +9,7 @@ use super::properties::{CheckResult, PropertyViolation, broken, sound, views};
 use super::world::World;
 use meshlock_cluster::membership::Pace;
 use meshlock_cluster::membership::voters::{Voter, Voters};
-use meshlock_cluster::names::SiteName;
+use meshlock_cluster::names::{Member, SiteName};
 use meshlock_cluster::node::{ClientAnswer, Config, LockQueue, Note};
 use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::{LockEvent, RequestRefusal};
@@ -106,7 +106,20 @@ impl World {
         let node = self.machines[machine].node.as_ref().expect("it proposes");
         AdmissionCheck::on_proposed(machine, node, view, self.now)?;
         self.one_lease.on_proposed(node, machine, view, self.now)?;
+        for out in node.view().members.iter().filter(|member| !view.contains(member)) {
+            if let Some(at) = self.stays(out) {
+                self.needless.on_left_out(at, machine, self.now)?;
+            }
+        }
         self.leases.on_proposed(machine, node.view(), view, self.now)
+    }
+
+    /// Returns the machine on which this member runs, unless it leaves.
+    fn stays(&self, member: &Member) -> Option<usize> {
+        let at = self.names.iter().position(|name| *name == member.site)?;
+        let (host, node) = (&self.machines[at], self.machines[at].node.as_ref()?);
+        let leaves = host.left || self.movers.stopping.contains_key(&at);
+        (node.me() == member && !leaves).then_some(at)
     }
 
     /// Counts a leader that has stepped down while its disk has kept it waiting for as long as voters wait for a silent

@@ -11,6 +11,7 @@ use super::environment::{Calendar, Environment};
 use super::faults::{self, ClusterFault};
 use super::host_faults;
 use super::movers;
+use super::second_process;
 use super::voter_faults;
 use meshlock_cluster::claim::ClaimKey;
 use meshlock_cluster::lease::Terms;
@@ -170,6 +171,7 @@ impl SeedSettings {
         voter_faults::draw(self);
         access_faults::draw(self);
         movers::draw(self);
+        second_process::draw(self);
     }
 
     /// Returns the machines' clocks, as the first `most` faults change them.

@@ -55,6 +55,7 @@ impl Trace {
             | Event::Update { .. }
             | Event::Mover { .. }
             | Event::Fault(_)
+            | Event::Second
             | Event::Rejoin(_)
             | Event::StartRemoved(_)
             | Event::Unblock(_)

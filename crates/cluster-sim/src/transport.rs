@@ -111,6 +111,9 @@ impl World {
             let member = Member { site: site.clone(), incarnation: packet.incarnation };
             self.one_lease.on_asked(to, member, self.now);
         }
+        if self.has_second(to) {
+            self.second_hears(&from, packet.clone())?;
+        }
         self.drive(to, Input::Packet { from, packet })
     }
 

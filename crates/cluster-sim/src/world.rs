@@ -27,6 +27,7 @@ use super::properties::starvation::Bound;
 use super::properties::steps::Steps;
 use super::properties::updates::Updates;
 use super::properties::voting::VotingCheck;
+use super::second_process::SecondProcess;
 use super::settings::{SeedSettings, site};
 use super::trace::Trace;
 use super::{RunOptions, SeedReport};
@@ -45,6 +46,8 @@ pub(super) struct World {
     /// For what not all runs have.
     pub(super) more: Rng,
     pub(super) machines: Vec<SiteMachine>,
+    /// The second process under the name of one of them.
+    pub(super) second: Option<SecondProcess>,
     pub(super) names: Vec<SiteName>,
     pub(super) processes: Vec<ClientProcess>,
     pub(super) clients: Vec<SimClient>,
@@ -92,6 +95,7 @@ impl World {
             draw: Rng::with_seed(settings.seed ^ 0x00c1_a551_c0de),
             more: Rng::with_seed(settings.seed ^ 0x00fa_17c0_de00),
             machines: clocks.iter().cloned().map(SiteMachine::new).collect(),
+            second: None,
             names: (0..settings.machines).map(site).collect(),
             processes: (0..settings.machines * settings.processes)
                 .map(|at| ClientProcess::new(at / settings.processes))
@@ -298,10 +302,8 @@ impl World {
                 Ok(())
             }
             Event::Mover { mover, what } => self.on_mover(mover, what),
-            Event::Fault(at) => {
-                self.fault(at);
-                Ok(())
-            }
+            Event::Fault(at) => self.fault(at),
+            Event::Second => self.on_second(),
             Event::Unblock(at) => {
                 self.unblock(at);
                 Ok(())

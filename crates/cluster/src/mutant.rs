@@ -126,6 +126,8 @@ mutants! {
     RestartTakenForRival,
     /// A second process under the name of a running site is told to take the incarnation that the first one may take next.
     RivalTakesNextIncarnation,
+    /// A process goes on with the incarnation after one that another process of its site has had.
+    GoesOnAsAnother,
     /// A renewal of the lease gives locks back to holders that were told that they have lost them.
     RenewalRevivesLost,
     /// A lock for whose waiters nothing could be asked, without a lease, is not noted.

@@ -299,10 +299,21 @@ impl Incarnation {
         self.0 >> Self::BITS_BELOW_THE_STAMP == stamp
     }
 
-    /// Returns the incarnation after this one.
+    /// Returns the incarnation after this one, for the process that has had this one.
     #[must_use]
     pub(crate) const fn next(self) -> Self {
         Incarnation(self.0.saturating_add(1))
+    }
+
+    /// Number of later stamps of which one is chosen for a process that begins after an incarnation of another one.
+    const STAMPS_TO_CHOOSE_FROM: u64 = 1 << 20;
+
+    /// Returns an incarnation after this one, for a process that has not had this one: of a later stamp, which `chosen` tells apart
+    /// from those of other processes of the site. The process that has had this incarnation may be running, and take the next one.
+    #[must_use]
+    pub(crate) const fn after_anothers(self, chosen: u64) -> Self {
+        let stamp = self.0 >> Self::BITS_BELOW_THE_STAMP;
+        Incarnation::stamped(stamp + 1 + chosen % Self::STAMPS_TO_CHOOSE_FROM)
     }
 }
 
@@ -409,6 +420,15 @@ mod tests {
             ["7.0", "7.1", "3"]
         );
         assert!(Incarnation::stamped(u64::MAX) < Incarnation::stamped(u64::MAX).next());
+    }
+
+    #[test]
+    fn a_process_begins_after_an_incarnation_of_another_one_where_that_one_does_not_go_on() {
+        let others = Incarnation::stamped(7).next();
+        let [one, two] = [3, 4].map(|chosen| others.after_anothers(chosen));
+        assert!(others < one && one < two && !one.is_of(7) && one.next() < two);
+        assert!(others.after_anothers(u64::MAX).is_of(7 + Incarnation::STAMPS_TO_CHOOSE_FROM));
+        assert!(Incarnation::new(u64::MAX).after_anothers(5) > Incarnation::new(u64::MAX >> 1));
     }
 
     #[test]

@@ -17,16 +17,18 @@
 //! It follows that a site that was stopped or cut off for less than L − margin − renew_every − recovery, and so is renewed right before and
 //! right after, loses nothing: neither if it led, nor if it did not, nor if another one did.
 //!
-//! **What is judged.** Whenever a client is told that its lock is lost because the lease ends or the site is excluded, it was needless if
-//! all of this has been so for at least the recovery:
+//! **What is judged.** Whenever a client is told that its lock is lost because the lease ends or the site is excluded, and whenever a leader
+//! proposes a view without a member that runs and does not leave, it was needless if all of this has been so for at least the recovery:
 //! - its site runs, is not paused, and its disk is not slow;
 //! - the site that was elected last still leads, and runs in the same way;
 //! - packets pass both ways between the two, without additional delay;
 //! - the same holds for a majority of the voters and their ways to the leader and back. A voter that has lost its disk does not count.
 //!
 //! One thing excuses a loss longer: packets did not pass between the site and another one for longer than the site may be cut off, in one
-//! direction or both, even if both reach the leader. Then one of the two must go. It counts until their link has recovered, and cuts that
-//! follow one another so closely count as one. *Stopped* or dead sites excuse nothing: whoever waits for them stays.
+//! direction or both, and no third one carries them. Then one of the two must go, even if both reach the leader. It counts until their link has
+//! recovered, and cuts that follow one another so closely count as one. A third one carries their packets if it votes, all sites know
+//! how, and nothing has hindered the three, nor the ways between it and them, for *long*: a lease, and what a link takes to recover.
+//! *Stopped* or dead sites excuse nothing: whoever waits for them stays.
 //!
 //! Clocks beyond the drift that the terms allow for excuse everything.
 
@@ -87,6 +89,8 @@ pub(crate) struct Needless {
     max_cut: u64,
     /// Time after such a cut in which their link recovers.
     link_recovery: u64,
+    /// For how long nothing must have hindered whoever carries the packets of two members, and those; `None` if not all sites know how.
+    carrying: Option<u64>,
     /// The voters; while they change, those before and those after the change, which both decide.
     voters: Vec<Vec<usize>>,
     calm: Moment,
@@ -107,6 +111,8 @@ impl Needless {
         let recovery = wait + work;
         let most = terms.length.micros() - terms.margin.micros() - renew_every;
         let voters = settings.founders.min(MAX_VOTERS);
+        let link_recovery = config.link_timeouts.resend_after.times(8).micros() + renew_every + recovery;
+        let carrying = terms.drift.stretch(terms.length).micros() + link_recovery;
         let site = |at: usize| ObservedSite {
             disturbed: Disturbed::default(),
             runs: false,
@@ -118,7 +124,8 @@ impl Needless {
             recovery,
             renew_every,
             max_cut: most.saturating_sub(recovery),
-            link_recovery: config.link_timeouts.resend_after.times(8).micros() + renew_every + recovery,
+            link_recovery,
+            carrying: (!settings.environment.is_mixed()).then_some(carrying),
             voters: vec![(0..voters).collect()],
             calm: Moment(settings.calm),
             sites: (0..settings.machines).map(site).collect(),
@@ -164,6 +171,7 @@ impl Needless {
             | ClusterFault::StartRemoved { .. }
             | ClusterFault::OtherCluster { .. }
             | ClusterFault::TakeAway { .. }
+            | ClusterFault::SecondProcess { .. }
             | ClusterFault::ClockRate { .. }
             | ClusterFault::ClockJump { .. } => {}
         }
@@ -271,34 +279,63 @@ impl Needless {
         let is_long = |way: Disturbed| {
             now < way.until.after(self.link_recovery) && now.min(way.until) > way.since.after(self.max_cut)
         };
-        self.between(a, b).any(is_long)
+        self.between(a, b).any(is_long) && !self.are_carried(a, b, now)
     }
 
-    /// Checks the loss of a lock at a site.
-    pub(crate) fn on_lost(&self, machine: usize, why: LossReason, now: Moment) -> CheckResult {
-        let by_lease = matches!(why, LossReason::LeaseEnd | LossReason::Excluded);
-        let Some((_, leader, elected)) = self.leader.filter(|_| by_lease && self.strict) else {
-            return Ok(());
+    /// Returns whether packets between the two must have found a way through a third one.
+    fn are_carried(&self, a: usize, b: usize, now: Moment) -> bool {
+        let Some(long) = self.carrying else { return false };
+        let is_well = |disturbed: Disturbed| now >= disturbed.until.after(long);
+        let runs = |site: usize| self.sites[site].runs && is_well(self.sites[site].disturbed);
+        let reaches = |carrier: usize, other: usize| {
+            !self.down.contains(&(carrier, other)) && self.between(carrier, other).all(is_well)
         };
+        let carries = |at: usize| {
+            at != a && at != b && self.sites[at].votes && runs(at) && reaches(at, a) && reaches(at, b)
+        };
+        runs(a) && runs(b) && (0..self.sites.len()).any(carries)
+    }
+
+    /// Returns the leader that must have renewed a site's lease by now, since nothing has hindered either of them, nor the voters, for
+    /// long enough.
+    fn must_be_renewed_by(&self, machine: usize, now: Moment) -> Option<usize> {
+        let (_, leader, elected) = self.leader.filter(|_| self.strict)?;
         let voter = |voter: &usize| {
             self.sites[*voter].votes
                 && self.runs_well(*voter, now)
                 && self.reach_each_other(*voter, leader, now)
         };
         let decides = |group: &Vec<usize>| group.iter().copied().filter(voter).count() > group.len() / 2;
-        let is_needless = self.voters.iter().all(decides)
+        let is_well = self.voters.iter().all(decides)
             && now >= elected.after(self.recovery)
             && self.runs_well(leader, now)
             && self.runs_well(machine, now)
             && self.reach_each_other(machine, leader, now)
             && (0..self.sites.len()).all(|other| !self.were_cut(machine, other, now));
-        if is_needless {
-            let what = format!(
-                "s{machine} loses a lock ({why:?}), though it has reached the leader s{leader} for {} ms",
-                self.recovery / 1000
-            );
-            return broken("needless", now, what);
+        is_well.then_some(leader)
+    }
+
+    /// Checks the loss of a lock at a site.
+    pub(crate) fn on_lost(&self, machine: usize, why: LossReason, now: Moment) -> CheckResult {
+        match (why, self.must_be_renewed_by(machine, now)) {
+            (LossReason::LeaseEnd | LossReason::Excluded, Some(leader)) => {
+                let ms = self.recovery / 1000;
+                let what = format!(
+                    "s{machine} loses a lock ({why:?}), though it has reached the leader s{leader} for {ms} ms"
+                );
+                broken("needless", now, what)
+            }
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Checks a view that a leader proposes without a member that runs and does not leave.
+    pub(crate) fn on_left_out(&self, machine: usize, by: usize, now: Moment) -> CheckResult {
+        if self.must_be_renewed_by(machine, now) != Some(by) {
+            return Ok(());
+        }
+        let ms = self.recovery / 1000;
+        let what = format!("s{by} leaves out s{machine}, though they have reached each other for {ms} ms");
+        broken("needless", now, what)
     }
 }

@@ -116,6 +116,7 @@ impl OneLease {
             | ClusterFault::Rules { .. }
             | ClusterFault::OtherCluster { .. }
             | ClusterFault::TakeAway { .. }
+            | ClusterFault::SecondProcess { .. }
             | ClusterFault::ClockRate { .. }
             | ClusterFault::ClockJump { .. } => 0,
         };

@@ -16,8 +16,9 @@
 //! - the host keeps the connection of a process that still answers, and refuses the other one (`net/contest.rs` of the crate `host`);
 //! - the leader speaks of a second process only if the member has renewed its lease long after the other one had asked to join.
 //!
-//! The second process votes with no disk but the one that is registered (`registration.rs`), has no link to anyone, and is not told to take an
-//! incarnation that the first one might take, too.
+//! The second process votes with no disk but the one that is registered (`registration.rs`) and has no link to anyone. If the first one is
+//! left out, because it was stopped for long, the second one may take part. No two processes ever take the same incarnation: each goes on after
+//! its own last one, and after another's with a stamp that it draws ([`Incarnation::after_anothers`]).
 
 #[cfg(test)]
 mod tests;
@@ -132,7 +133,7 @@ impl Node {
         }
         if incarnation == self.me.incarnation && !self.view.contains(&self.me) {
             out.push(NodeOutput::Note(Note::TooOld(self.me.clone())));
-            self.me.incarnation = last.next();
+            self.begin_after_another(last);
             self.begin_incarnation(out);
         }
     }

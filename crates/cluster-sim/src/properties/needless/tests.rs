@@ -149,6 +149,22 @@ fn cut(length: u64) -> impl Fn(usize) -> ClusterFault {
 }
 
 #[test]
+fn of_two_members_that_a_third_one_reaches_neither_is_left_out() {
+    let between = |seed: u64| {
+        let cut = Cut { shape: "one pair", ways: "both ways", blocked: vec![(1, 2), (2, 1)] };
+        let partition = ClusterFault::Partition { cut, holds: false, length: 20_000_000 };
+        let settings = cluster(seed, Load::Busy, vec![(15_000_000, partition)]);
+        run(SeedSettings { calm: 40_000_000, ..settings }).violation
+    };
+    for seed in 0..8 {
+        assert_eq!(between(seed), None);
+    }
+    // Where one of the two leads, the other one goes because the leader cannot reach it.
+    let left_out = mutant::with(Mutant::NoDetours, || (0..8).find_map(between)).unwrap();
+    assert!(left_out.property == "needless" && left_out.to_string().contains("leaves out s"), "{left_out}");
+}
+
+#[test]
 fn a_site_that_is_stopped_for_60_percent_of_a_lease_loses_nothing_if_it_is_idle() {
     let tally = tally(Load::Idle, pause(LENGTH));
     assert_eq!((tally.lost, tally.violations), (0, 0), "of {}", tally.runs);

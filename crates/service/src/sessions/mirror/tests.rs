@@ -78,12 +78,9 @@ impl Mirror {
         self.copy.attend(&self.here, now, terms);
     }
 
-    /// Returns whether this site answers for a session, and until when it may promise something.
-    fn answers_for(&self, number: i64, now: u64) -> Option<Option<Time>> {
-        match self.here.registry().vouched(id(number), self.at(now))? {
-            Vouched::ForAnother { until } => Some(until),
-            Vouched::Here => None,
-        }
+    /// Returns who vouches for the locks of a session, if this site answers for it.
+    fn answers_for(&self, number: i64, now: u64) -> Option<Vouched> {
+        self.here.registry().vouched(id(number), self.at(now))
     }
 
     fn copied(&self) -> Vec<i64> {
@@ -105,7 +102,10 @@ fn a_mirror_answers_for_a_site_while_that_is_silent_and_for_nobody_as_soon_as_it
         assert_eq!(mirror.answers_for(1, 100), None, "the other site answers");
         mirror.attends(2000);
         let until = mirror.promised_from(0);
-        assert_eq!([1, 2].map(|number| mirror.answers_for(number, 2000)), [Some(Some(until)); 2]);
+        assert_eq!(
+            [1, 2].map(|number| mirror.answers_for(number, 2000)),
+            [Some(Vouched::ForAnother { until: Some(until) }); 2]
+        );
         mirror.hears((2000, 2010), 2, &[], &[]);
         assert_eq!([1, 2].map(|number| mirror.answers_for(number, 2010)), [None; 2]);
         assert!(mirror.here.is_elsewhere(id(1)), "who asks for it here is not told that it is over");
@@ -161,10 +161,16 @@ fn a_mirror_answers_at_once_and_without_an_end_for_a_site_that_leaves() {
         let changed = vec![session_of(&Principal::Local, 1), session_of(&Principal::Local, 2)];
         let leaves = MirrorNews { version: 1, is_first: true, leaves: true, ended: vec![], changed };
         mirror.hears_news((0, 10), leaves);
-        assert_eq!([1, 2].map(|number| mirror.answers_for(number, 10)), [Some(None); 2]);
+        assert_eq!(
+            [1, 2].map(|number| mirror.answers_for(number, 10)),
+            [Some(Vouched::ForAnother { until: None }); 2]
+        );
         let ended = MirrorNews { version: 2, is_first: false, leaves: true, ended: vec![1], changed: vec![] };
         mirror.hears_news((10, 20), ended);
-        assert_eq!([1, 2].map(|number| mirror.answers_for(number, 20)), [None, Some(None)]);
+        assert_eq!(
+            [1, 2].map(|number| mirror.answers_for(number, 20)),
+            [None, Some(Vouched::ForAnother { until: None })]
+        );
     });
 }
 
@@ -175,7 +181,7 @@ fn the_sessions_of_a_member_that_is_gone_become_the_mirrors_own() {
         mirror.hears((0, 10), 1, &[1], &[]);
         let terms = mirror.here.front().lease_terms();
         mirror.copy.take_over(&mirror.here, mirror.start + Span::from_millis(20), terms);
-        assert_eq!(mirror.here.registry().vouched(id(1), mirror.at(20)), Some(Vouched::Here));
+        assert_eq!(mirror.answers_for(1, 20), Some(Vouched::Here));
         assert!(mirror.copied().is_empty(), "there is nobody left to follow");
     });
 }
