@@ -34,7 +34,7 @@ type Client struct {
 }
 
 // New returns a client of the nodes whose APIs have these addresses, separated by commas, such as "http://a:2379,http://b:2379". It uses
-// the first that answers, and connects when it is needed.
+// the nearest that answers, and connects when it is needed.
 func New(list string, options Options) (*Client, error) {
 	places, err := newPlaces(list, options.Token, options.TLS)
 	if err != nil {
@@ -263,9 +263,10 @@ func (s *session) acquire(ctx context.Context, r request, until time.Duration) (
 		if !mayWorkElsewhere(err) || both.Err() != nil {
 			return nil, err
 		}
+		s.places.failed(at, err)
 		s.mu.Lock()
 		if s.place == at {
-			s.place = (at + 1) % len(s.places.urls)
+			s.place = s.places.after(at)
 		}
 		s.mu.Unlock()
 	}

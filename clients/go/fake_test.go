@@ -13,6 +13,7 @@ import (
 
 // cluster stands for nodes that share their sessions.
 type cluster struct {
+	nodes    []*node
 	mu       sync.Mutex
 	sessions map[string][]string
 	last     int
@@ -27,6 +28,8 @@ type node struct {
 	mu      sync.Mutex
 	answer  func(w http.ResponseWriter, r *http.Request) bool
 	seen    []string
+	// asked is how often the node was asked whether it is ready.
+	asked int
 }
 
 func newCluster(safe time.Duration) *cluster {
@@ -35,6 +38,7 @@ func newCluster(safe time.Duration) *cluster {
 
 func (c *cluster) node(t *testing.T) *node {
 	n := &node{cluster: c}
+	c.nodes = append(c.nodes, n)
 	n.Server = httptest.NewServer(n)
 	t.Cleanup(n.Server.Close)
 	return n
@@ -47,7 +51,36 @@ func (n *node) behave(answer func(w http.ResponseWriter, r *http.Request) bool) 
 	n.answer = answer
 }
 
-// requests returns what the node was asked, as "METHOD PATH".
+// isWell says whether the node answers properly.
+func (n *node) isWell() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.answer == nil
+}
+
+// wasAsked returns how often the node was asked whether it is ready.
+func (n *node) wasAsked() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.asked
+}
+
+// isReady answers whether the node is ready. If one before it is well, that one shall be the nearest, however fast both are: this one's
+// answer does not come.
+func (n *node) isReady(w http.ResponseWriter, r *http.Request) {
+	for _, before := range n.cluster.nodes {
+		if before == n {
+			break
+		}
+		if before.isWell() {
+			hangs(w, r)
+			return
+		}
+	}
+	fmt.Fprint(w, "{}")
+}
+
+// requests returns what the node was asked beside whether it is ready, as "METHOD PATH".
 func (n *node) requests() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -72,10 +105,19 @@ func hangs(_ http.ResponseWriter, r *http.Request) bool {
 
 func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.mu.Lock()
-	n.seen = append(n.seen, r.Method+" "+r.URL.Path)
+	isQuestion := r.URL.Path == "/readyz"
+	if isQuestion {
+		n.asked++
+	} else {
+		n.seen = append(n.seen, r.Method+" "+r.URL.Path)
+	}
 	answer := n.answer
 	n.mu.Unlock()
 	if answer != nil && answer(w, r) {
+		return
+	}
+	if isQuestion {
+		n.isReady(w, r)
 		return
 	}
 	n.cluster.serve(w, r)

@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -33,8 +32,13 @@ type places struct {
 	urls  []string
 	token string
 	http  *http.Client
-	// preferred is the index of the place that has answered last.
-	preferred int32
+	// asking holds a value while a goroutine asks which place is the nearest.
+	asking chan struct{}
+
+	mu sync.Mutex
+	// order has the indices of the places as they are preferred; known says whether it was asked for since the first of it failed.
+	order []int
+	known bool
 }
 
 // newPlaces parses addresses that are separated by commas.
@@ -80,10 +84,10 @@ func newPlaces(list string, token string, config *tls.Config) (*places, error) {
 		// The token is for these places only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &places{urls: urls, token: token, http: client}, nil
+	order := newRace(len(urls), 0).order()
+	// A single place is not asked.
+	return &places{urls: urls, token: token, http: client, asking: make(chan struct{}, 1), order: order, known: len(urls) == 1}, nil
 }
-
-func (p *places) first() int { return int(atomic.LoadInt32(&p.preferred)) }
 
 // ask sends one request to one place, and reads the answer into `into`.
 func (p *places) ask(ctx context.Context, at int, method, path string, body, into any) *Error {
@@ -115,7 +119,6 @@ func (p *places) ask(ctx context.Context, at int, method, path string, body, int
 	if answer.StatusCode != http.StatusOK {
 		return errorOf(p.urls[at], answer, text)
 	}
-	atomic.StoreInt32(&p.preferred, int32(at))
 	if into == nil {
 		return nil
 	}
@@ -138,17 +141,16 @@ func errorOf(place string, answer *http.Response, text []byte) *Error {
 	return &Error{Code: said.Code, Message: said.Message, RetryAfter: seconds}
 }
 
-// askAny asks every place once, beginning with the preferred one, until one can answer.
+// askAny asks every place once, the nearest first, until one can answer.
 func (p *places) askAny(ctx context.Context, method, path string, body, into any) (at int, err *Error) {
-	first := p.first()
-	for step := range p.urls {
-		at = (first + step) % len(p.urls)
+	for _, at = range p.nearest(ctx) {
 		limited, cancel := context.WithTimeout(ctx, answerWithin)
 		err = p.ask(limited, at, method, path, body, into)
 		cancel()
 		if err == nil || !mayWorkElsewhere(err) || ctx.Err() != nil {
 			return at, err
 		}
+		p.failed(at, err)
 	}
 	return at, err
 }

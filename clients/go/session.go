@@ -121,8 +121,11 @@ func (s *session) confirm() *Error {
 			return lost("%s", err.Message)
 		}
 		why = lost("no node has confirmed the lock in time: %s", err.Message)
+		if s.ctx.Err() == nil {
+			s.places.failed(at, err)
+		}
 		s.mu.Lock()
-		s.place = (at + 1) % len(s.places.urls)
+		s.place = s.places.after(at)
 		s.mu.Unlock()
 	}
 	return nil
@@ -177,13 +180,14 @@ func (s *session) end(why *Error) bool {
 // delete ends the session at the nodes, at whichever place can do it.
 func (s *session) delete(ctx context.Context) *Error {
 	s.mu.Lock()
-	first := s.place
+	at := s.place
 	s.mu.Unlock()
 	var err *Error
-	for step := range s.places.urls {
+	for range s.places.urls {
 		limited, cancel := context.WithTimeout(ctx, answerWithin)
-		err = s.places.ask(limited, (first+step)%len(s.places.urls), "DELETE", s.path(""), nil, nil)
+		err = s.places.ask(limited, at, "DELETE", s.path(""), nil, nil)
 		cancel()
+		at = s.places.after(at)
 		if err == nil {
 			return nil
 		}

@@ -104,6 +104,7 @@ func TestANodeThatIsGoneIsPassedOver(t *testing.T) {
 	first, second := cluster.node(t), cluster.node(t)
 	client := clientOf(t, first, second)
 	held := lock(t, client)
+	first.behave(hangs)
 	first.CloseClientConnections()
 	first.Listener.Close()
 	eventually(t, "the second node is asked", func() bool { return len(second.requests()) > 0 })
