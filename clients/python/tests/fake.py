@@ -46,7 +46,9 @@ class FakeNode(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Request)
         self.cluster = cluster
         self.behaviour: Optional[Behaviour] = None
+        #: What it was asked beside whether it is ready, and how often it was asked that.
         self.seen: List[str] = []
+        self.asked = 0
         self.connections: List[Any] = []
         self.over = threading.Event()
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
@@ -95,8 +97,20 @@ class Request(BaseHTTPRequestHandler):
     def answer(self) -> None:
         cluster = self.server.cluster
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.server.seen.append(f"{self.command} {self.path}")
+        is_question = self.path == "/readyz"
+        if is_question:
+            self.server.asked += 1
+        else:
+            self.server.seen.append(f"{self.command} {self.path}")
         if self.server.behaviour is not None and self.server.behaviour(self):
+            return
+        if is_question:
+            # If a node before it is well, that one shall be the nearest, however fast both are.
+            before = cluster.nodes[: cluster.nodes.index(self.server)]
+            if any(node.behaviour is None and not node.over.is_set() for node in before):
+                holds_back(self)
+            else:
+                self.say(200, {})
             return
         parts = self.path.split("/")[1:]
         if self.path == "/v1/sessions":
@@ -127,6 +141,13 @@ class Request(BaseHTTPRequestHandler):
 
 def leaves(request: Request) -> bool:
     return request.refuse(503, "unavailable")
+
+
+def holds_back(request: Request) -> bool:
+    """Answers nothing until the client has closed the connection."""
+    request.close_connection = True
+    request.rfile.read(1)
+    return True
 
 
 def hangs(request: Request) -> bool:

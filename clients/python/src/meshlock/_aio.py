@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager
-from typing import Any, AsyncIterator, Awaitable, Dict, Iterable, List, Optional, Set, Union
+from typing import Any, AsyncIterator, Awaitable, Dict, Iterable, List, Optional, Set, Tuple, Union
 
-from . import _errors, _session, _wire
+from . import _errors, _nearest, _session, _wire
 from ._errors import Error, Lost, Unreachable
-from ._session import Ask, Places, Result, Session, Steps
+from ._session import Ask, AskAll, Result, Session, Steps
 
 
 class _Answer:
@@ -85,11 +85,59 @@ class _Answer:
                 raise EOFError("the answer is too long")
 
 
+class Places(_session.Places):
+    """The places, which one task at a time asks which is the nearest."""
+
+    def __init__(self, endpoints: "Tuple[_wire.Endpoint, ...]") -> None:
+        super().__init__(endpoints)
+        #: It belongs to the event loop, which may not run yet.
+        self._asking: Optional[asyncio.Lock] = None
+
+    async def ask_all(self) -> None:
+        """Asks which place is the nearest, unless another task has done so meanwhile."""
+        self._asking = self._asking or asyncio.Lock()
+        async with self._asking:
+            if not self.is_known:
+                self.prefer(await self._race())
+
+    async def _race(self) -> List[int]:
+        """Asks all places at once, and returns their order. When that is known, the other questions are cancelled."""
+        race = _nearest.Race(len(self.endpoints), _wire.now())
+        asked = {asyncio.ensure_future(self._serves(place)) for place in range(len(self.endpoints))}
+        waiting = set(asked)
+        try:
+            until = race.waits_until()
+            while until is not None:
+                done, waiting = await asyncio.wait(
+                    waiting, timeout=max(until - _wire.now(), 0.0), return_when=asyncio.FIRST_COMPLETED
+                )
+                if not done and _wire.now() >= until:
+                    break
+                for question in done:
+                    race.on_answer(*question.result())
+                until = race.waits_until()
+        finally:
+            for question in asked:
+                question.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        return race.order()
+
+    async def _serves(self, place: int) -> Tuple[int, bool, float]:
+        line = _AsyncLine(self)
+        try:
+            await line.ask(Ask(place, "GET", _nearest.QUESTION))
+            return place, True, _wire.now()
+        except Error:
+            return place, False, _wire.now()
+        finally:
+            line.close()
+
+
 class _AsyncLine:
     """A connection to one place at a time, which is used again for the next request there."""
 
     def __init__(self, places: Places) -> None:
-        self._places = places
+        self.places = places
         self._place: Optional[int] = None
         self._streams: "Optional[tuple[asyncio.StreamReader, asyncio.StreamWriter]]" = None
 
@@ -97,17 +145,15 @@ class _AsyncLine:
         """Sends a request, and returns the answer or raises the error that it contains."""
         is_used = self._streams is not None and self._place == ask.place
         try:
-            said = await self._ask(ask)
+            return await self._ask(ask)
         except Unreachable:
             if not is_used:
                 raise
             # The node may have closed the connection meanwhile. All requests may be repeated.
-            said = await self._ask(ask)
-        self._places.preferred = ask.place
-        return said
+            return await self._ask(ask)
 
     async def _ask(self, ask: Ask) -> Any:
-        where = self._places.endpoints[ask.place]
+        where = self.places.endpoints[ask.place]
         is_whole = False
         try:
             answer, content = await asyncio.wait_for(self._whole(ask), ask.within)
@@ -129,7 +175,7 @@ class _AsyncLine:
 
     async def send(self, ask: Ask) -> _Answer:
         """Sends a request. Returns the answer without its body."""
-        endpoint = self._places.endpoints[ask.place]
+        endpoint = self.places.endpoints[ask.place]
         if self._place != ask.place:
             self.close()
         if self._streams is None:
@@ -170,7 +216,13 @@ async def _drive(steps: "Steps[Result]", line: _AsyncLine) -> Result:
         step = next(steps)
         while True:
             try:
-                answer = await (line.ask(step) if isinstance(step, Ask) else asyncio.sleep(step.seconds, None))
+                answer: Any = None
+                if isinstance(step, Ask):
+                    answer = await line.ask(step)
+                elif isinstance(step, AskAll):
+                    await line.places.ask_all()
+                else:
+                    await asyncio.sleep(step.seconds)
             except Error as error:
                 step = steps.throw(error)
             else:
@@ -194,11 +246,12 @@ def _in_background(work: Any) -> "asyncio.Task[None]":
 class _AsyncKeeper:
     """The task that keeps a session alive until it is over."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, places: Places, session: Session) -> None:
         self.session = session
         self.over = asyncio.Event()
+        self._places = places
         self.loop = asyncio.get_running_loop()
-        self._line = _AsyncLine(session.places)
+        self._line = _AsyncLine(places)
         #: The task that waits for the lock.
         self.waiting: "Optional[asyncio.Future[_wire.Grant]]" = None
         self._task = asyncio.ensure_future(self._keep())
@@ -231,7 +284,7 @@ class _AsyncKeeper:
 
     async def delete(self) -> None:
         """Ends the session at the nodes, if one of them can be told. Otherwise it ends when its time is over."""
-        line = _AsyncLine(self.session.places)
+        line = _AsyncLine(self._places)
         try:
             await _drive(self.session.delete(), line)
         except Error:
@@ -322,7 +375,7 @@ class AsyncHeld(_session.Handle):
 class AsyncClient:
     """A client of the nodes whose APIs have these addresses, for one event loop.
 
-    It uses the first place that answers, and another one when that does not answer, is leaving, or cannot serve.
+    It uses the nearest place that answers, and another one when that does not answer, is leaving, or cannot serve.
     """
 
     def __init__(
@@ -374,7 +427,7 @@ class AsyncClient:
         while True:
             keeper: Optional[_AsyncKeeper] = None
             try:
-                keeper = _AsyncKeeper(await self._open(wanted.label))
+                keeper = _AsyncKeeper(self._places, await self._open(wanted.label))
                 return AsyncHeld(_AsyncHold(keeper, await self._wait(keeper, wanted)))
             except BaseException as error:
                 if keeper is not None:
@@ -435,7 +488,8 @@ class AsyncClient:
         """Yields the holders of a lock, now and whenever they change. It ends with the connection."""
         line = _AsyncLine(self._places)
         try:
-            answer = await line.send(Ask(self._places.preferred, "GET", _wire.path(name, "/watch"), None, None))
+            place = await _drive(_session.nearest(self._places), line)
+            answer = await line.send(Ask(place, "GET", _wire.path(name, "/watch"), None, None))
             if answer.status != 200:
                 raise _error_of(answer, await answer.all())
             while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import weakref
 from dataclasses import dataclass
-from typing import Any, Dict, Generator, Optional, Tuple, TypeVar, Union
+from typing import Any, Dict, Generator, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _errors, _wire
 from ._errors import Error, Lost
@@ -35,6 +35,11 @@ class Ask:
 
 
 @dataclass(frozen=True)
+class AskAll:
+    """Ask all places at once which is the nearest, unless that is known, and go on when the order of the places is."""
+
+
+@dataclass(frozen=True)
 class Sleep:
     """Wait for this many seconds, or until the session is over."""
 
@@ -43,7 +48,7 @@ class Sleep:
 
 Result = TypeVar("Result")
 #: Something that is done in steps. It is sent the answer of every `Ask`, or its error is raised in it.
-Steps = Generator[Union[Ask, Sleep], Any, Result]
+Steps = Generator[Union[Ask, AskAll, Sleep], Any, Result]
 
 
 def backoff(failures: int, limit: float) -> float:
@@ -60,17 +65,37 @@ class Places:
 
     def __init__(self, endpoints: "Tuple[_wire.Endpoint, ...]") -> None:
         self.endpoints = endpoints
-        #: The index of the place that has answered last.
-        self.preferred = 0
+        #: The indices of the places in the order in which they are tried.
+        self.order: Sequence[int] = range(len(endpoints))
+        #: Whether the order was asked for since the first place of it has failed. A single place is not asked.
+        self.is_known = len(endpoints) == 1
+
+    def prefer(self, order: Sequence[int]) -> None:
+        """Notes the order in which the places are tried from now on."""
+        self.order, self.is_known = order, True
+
+    def failed(self, place: int, error: Error) -> None:
+        """Notes that a place could not serve. If it was preferred, all are asked anew before the next request that any of them may answer."""
+        if self.order[0] == place and _errors.may_work_elsewhere(error) and len(self.endpoints) > 1:
+            self.is_known = False
 
     def after(self, place: int) -> int:
-        """Returns the next place."""
-        return (place + 1) % len(self.endpoints)
+        """Returns the place that is tried after this one."""
+        order = self.order
+        return order[(order.index(place) + 1) % len(order)]
+
+
+def nearest(places: Places) -> "Steps[int]":
+    """Returns the place that is preferred, and asks all of them if that is not known."""
+    if not places.is_known:
+        yield AskAll()
+    return places.order[0]
 
 
 def ask_any(places: Places, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> "Steps[Tuple[int, Any]]":
-    """Asks every place once, beginning with the preferred one, until one can answer. Returns which did, and the answer."""
-    return (yield from _ask_from(places, places.preferred, method, path, body))
+    """Asks every place once, the nearest first, until one can answer. Returns which did, and the answer."""
+    place = yield from nearest(places)
+    return (yield from _ask_from(places, place, method, path, body))
 
 
 def _ask_from(
@@ -82,6 +107,7 @@ def _ask_from(
         except Error as error:
             if left == 0 or not _errors.may_work_elsewhere(error):
                 raise
+            places.failed(place, error)
         place = places.after(place)
     raise AssertionError("there is a place")
 
@@ -144,6 +170,8 @@ class Session:
                     return error if isinstance(error, Lost) else Lost(str(error))
                 why = f"no node has confirmed the lock in time: {error}"
                 failures += 1
+                if self.why is None:
+                    self.places.failed(place, error)
                 self.place = self.places.after(place)
         return None
 
@@ -169,6 +197,7 @@ class Session:
                     raise self.why from error
                 if left == 0 or not _errors.may_work_elsewhere(error):
                     raise
+                self.places.failed(place, error)
                 if self.place == place:
                     self.place = self.places.after(place)
         raise AssertionError("there is a place")

@@ -7,18 +7,36 @@ import json
 import socket
 import threading
 from contextlib import contextmanager
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Union
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
-from . import _errors, _session, _wire
+from . import _asking, _errors, _nearest, _session, _wire
 from ._errors import Error, Lost, Unreachable
-from ._session import Ask, Places, Result, Session, Steps
+from ._session import Ask, AskAll, Result, Session, Steps
+
+
+class Places(_session.Places):
+    """The places, which one thread at a time asks which is the nearest."""
+
+    def __init__(self, endpoints: "Tuple[_wire.Endpoint, ...]") -> None:
+        super().__init__(endpoints)
+        self._asking = threading.Lock()
+
+    def ask_all(self) -> None:
+        """Asks which place is the nearest, unless another thread has done so meanwhile."""
+        # In a process that was forked meanwhile the other thread is not there. Then the order stays as it is.
+        if self._asking.acquire(timeout=2 * _nearest.ANSWER_WITHIN):
+            try:
+                if not self.is_known:
+                    self.prefer(_asking.order(self.endpoints))
+            finally:
+                self._asking.release()
 
 
 class _Line:
     """A connection to one place at a time, which is used again for the next request there."""
 
     def __init__(self, places: Places) -> None:
-        self._places = places
+        self.places = places
         self._place: Optional[int] = None
         self._connection: Optional[http.client.HTTPConnection] = None
         self._is_shut = False
@@ -27,17 +45,15 @@ class _Line:
         """Sends a request, and returns the answer or raises the error that it contains."""
         is_used = self._connection is not None and self._place == ask.place
         try:
-            said = self._ask(ask)
+            return self._ask(ask)
         except Unreachable:
             if not is_used or self._is_shut:
                 raise
             # The node may have closed the connection meanwhile. All requests may be repeated.
-            said = self._ask(ask)
-        self._places.preferred = ask.place
-        return said
+            return self._ask(ask)
 
     def _ask(self, ask: Ask) -> Any:
-        where = self._places.endpoints[ask.place]
+        where = self.places.endpoints[ask.place]
         try:
             response = self._send(ask)
             content = response.read(_wire.MAX_ANSWER)
@@ -54,7 +70,7 @@ class _Line:
         return _wire.read(content)
 
     def _send(self, ask: Ask) -> http.client.HTTPResponse:
-        endpoint = self._places.endpoints[ask.place]
+        endpoint = self.places.endpoints[ask.place]
         if self._place != ask.place:
             self.close()
         connection = self._connection
@@ -108,7 +124,13 @@ def _drive(steps: "Steps[Result]", line: _Line, over: Optional[threading.Event] 
         step = next(steps)
         while True:
             try:
-                answer = line.ask(step) if isinstance(step, Ask) else waits.wait(step.seconds)
+                answer: Any = None
+                if isinstance(step, Ask):
+                    answer = line.ask(step)
+                elif isinstance(step, AskAll):
+                    line.places.ask_all()
+                else:
+                    waits.wait(step.seconds)
             except Error as error:
                 step = steps.throw(error)
             else:
@@ -121,12 +143,13 @@ def _drive(steps: "Steps[Result]", line: _Line, over: Optional[threading.Event] 
 class _Keeper:
     """The thread that keeps a session alive until it is over."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, places: Places, session: Session) -> None:
         self.session = session
         self.over = threading.Event()
+        self._places = places
         #: The connection of the thread that waits for the lock.
-        self.caller = _Line(session.places)
-        self._line = _Line(session.places)
+        self.caller = _Line(places)
+        self._line = _Line(places)
         self._mutex = threading.Lock()
         self._thread = threading.Thread(target=self._keep, name=f"meshlock {session.id}", daemon=True)
         self._thread.start()
@@ -150,7 +173,7 @@ class _Keeper:
 
     def delete(self) -> None:
         """Ends the session at the nodes, if one of them can be told. Otherwise it ends when its time is over."""
-        line = _Line(self.session.places)
+        line = _Line(self._places)
         try:
             _drive(self.session.delete(), line)
         except Error:
@@ -247,7 +270,7 @@ class Held(_session.Handle):
 class Client:
     """A client of the nodes whose APIs have these addresses. Threads may share one client.
 
-    It uses the first place that answers, and another one when that does not answer, is leaving, or cannot serve.
+    It uses the nearest place that answers, and another one when that does not answer, is leaving, or cannot serve.
     """
 
     def __init__(
@@ -296,7 +319,7 @@ class Client:
         while True:
             keeper: Optional[_Keeper] = None
             try:
-                keeper = _Keeper(self._open(wanted.label))
+                keeper = _Keeper(self._places, self._open(wanted.label))
                 grant = _drive(keeper.session.acquire(wanted), keeper.caller, keeper.over)
                 keeper.caller.close()
                 return Held(_Hold(keeper, grant))
@@ -344,7 +367,8 @@ class Client:
         """Yields the holders of a lock, now and whenever they change. It ends with the connection."""
         line = _Line(self._places)
         try:
-            response = line._send(Ask(self._places.preferred, "GET", _wire.path(name, "/watch"), None, None))
+            place = _drive(_session.nearest(self._places), line)
+            response = line._send(Ask(place, "GET", _wire.path(name, "/watch"), None, None))
             if response.status != 200:
                 raise _error_of(response, response.read(_wire.MAX_ANSWER))
             while True:
