@@ -132,7 +132,7 @@ export class Semaphore {
   }
 }
 
-/** Takes locks of the nodes whose APIs have these addresses, separated by commas. It uses the first that answers. */
+/** Takes locks of the nodes whose APIs have these addresses, separated by commas. It uses the nearest that answers. */
 export class Client {
   readonly #places: Places;
   readonly #label: string;
@@ -241,8 +241,9 @@ export class Client {
           if (!mayWorkElsewhere(error) || failures >= this.#places.urls.length) {
             throw error;
           }
+          this.#places.failed(at, error);
           if (session.place === at) {
-            session.place = (at + 1) % this.#places.urls.length;
+            session.place = this.#places.after(at);
           }
         }
       }

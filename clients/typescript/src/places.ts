@@ -3,6 +3,7 @@ import * as http from "node:http";
 import * as https from "node:https";
 
 import { errorOf, mayWorkElsewhere, MeshlockError, UnreachableError } from "./errors.js";
+import { Race } from "./race.js";
 
 /** The largest answer that is read, in bytes. */
 const MAX_ANSWER = 4 << 20;
@@ -59,8 +60,12 @@ function parse(list: string): URL[] {
 /** All sessions of a client share its places. */
 export class Places {
   readonly urls: URL[];
-  /** The index of the place that has answered last. */
-  preferred = 0;
+  /** The indices of the places in the order in which they are tried. */
+  #order: number[];
+  /** Whether the order was asked for since the first place of it has failed. A single place is not asked. */
+  #isKnown: boolean;
+  /** Settled when all places have been asked, while that is done. */
+  #asking: Promise<void> | undefined;
   readonly #headers: Record<string, string>;
   readonly #http = new http.Agent({ keepAlive: true, maxFreeSockets: 16 });
   readonly #https: https.Agent;
@@ -71,6 +76,8 @@ export class Places {
       throw new TypeError("a token is printable ASCII without spaces; `meshlock token new NAME` makes one");
     }
     this.urls = parse(list);
+    this.#order = this.urls.map((_, place) => place);
+    this.#isKnown = this.urls.length === 1;
     this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
     this.#https = new https.Agent({ keepAlive: true, maxFreeSockets: 16, ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) });
   }
@@ -128,7 +135,6 @@ export class Places {
     if (response.statusCode !== 200) {
       throw errorOf(origin, response.statusCode ?? 0, content, Number(response.headers["retry-after"] ?? 0) || 0);
     }
-    this.preferred = at;
     try {
       return Object(JSON.parse(content));
     } catch {
@@ -136,20 +142,84 @@ export class Places {
     }
   }
 
-  /** Asks every place once, beginning with the preferred one, until one can answer. */
+  /** Returns the place that is tried after this one. */
+  after(at: number): number {
+    return this.#order[(this.#order.indexOf(at) + 1) % this.#order.length]!;
+  }
+
+  /** Notes that a place could not serve. If it was preferred, all are asked anew before the next request that any of them may answer. */
+  failed(at: number, error: unknown): void {
+    if (this.#order[0] === at && mayWorkElsewhere(error) && this.urls.length > 1) {
+      this.#isKnown = false;
+    }
+  }
+
+  /** Asks every place once, the nearest first, until one can answer. */
   async askAny(method: string, path: string, body: unknown, signal?: AbortSignal): Promise<{ at: number; said: unknown }> {
-    const first = this.preferred;
+    const order = await this.#nearest(signal);
     for (let step = 0; ; step++) {
-      const at = (first + step) % this.urls.length;
+      const at = order[step]!;
       try {
         return { at, said: await this.ask(at, method, path, body, { within: ANSWER_WITHIN, signal }) };
       } catch (error) {
-        if (!mayWorkElsewhere(error) || step + 1 >= this.urls.length) {
+        if (!mayWorkElsewhere(error) || step + 1 >= order.length) {
           throw error;
         }
+        this.failed(at, error);
       }
     }
   }
+
+  /** Returns the places in the order in which they are preferred. If that is not known, it asks all of them, for all callers together. */
+  async #nearest(signal: AbortSignal | undefined): Promise<number[]> {
+    signal?.throwIfAborted();
+    if (!this.#isKnown) {
+      this.#asking ??= this.#askAll().finally(() => (this.#asking = undefined));
+      await unlessAborted(this.#asking, signal);
+    }
+    return this.#order;
+  }
+
+  /** Asks all places at once whether they serve. When their order is known, the other questions are aborted. */
+  async #askAll(): Promise<void> {
+    const [race, over] = [new Race(this.urls.length, performance.now()), new AbortController()];
+    await new Promise<void>((resolve) => {
+      let timer: NodeJS.Timeout | undefined;
+      const look = () => {
+        clearTimeout(timer);
+        const until = race.waitsUntil();
+        if (until === undefined || performance.now() >= until) {
+          resolve();
+        } else {
+          // A timer may fire early.
+          timer = setTimeout(look, Math.max(until - performance.now(), 1));
+        }
+      };
+      const asks = async (at: number) => {
+        const serves = await this.ask(at, "GET", "/readyz", undefined, { signal: over.signal }).then(() => true, () => false);
+        if (!over.signal.aborted) {
+          race.onAnswer(at, serves, performance.now());
+          look();
+        }
+      };
+      this.urls.forEach((_, at) => void asks(at));
+      look();
+    });
+    over.abort();
+    [this.#order, this.#isKnown] = [race.order(), true];
+  }
+}
+
+/** Waits for something that goes on without the caller, or throws the signal's reason if that comes first. */
+async function unlessAborted(promise: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  if (signal === undefined) {
+    return promise;
+  }
+  let abort = () => {};
+  const aborted = new Promise<void>((resolve) => (abort = resolve));
+  signal.addEventListener("abort", abort, { once: true });
+  await Promise.race([promise, aborted]).finally(() => signal.removeEventListener("abort", abort));
+  signal.throwIfAborted();
 }
 
 interface Answer {

@@ -101,9 +101,8 @@ export class Session {
 
   /** Ends the session at the nodes, at whichever place can do it. */
   async delete(signal?: AbortSignal): Promise<void> {
-    const first = this.place;
+    let at = this.place;
     for (let step = 0; ; step++) {
-      const at = (first + step) % this.places.urls.length;
       try {
         await this.places.ask(at, "DELETE", `/v1/sessions/${this.id}`, undefined, { within: ANSWER_WITHIN, signal });
         return;
@@ -111,6 +110,7 @@ export class Session {
         if (!mayWorkElsewhere(error) || step + 1 >= this.places.urls.length) {
           throw error;
         }
+        at = this.places.after(at);
       }
     }
   }
@@ -161,7 +161,8 @@ export class Session {
           return new LostError(message);
         }
         why = `no node has confirmed the lock in time: ${message}`;
-        this.place = (at + 1) % count;
+        this.places.failed(at, error);
+        this.place = this.places.after(at);
       }
     }
     return undefined;

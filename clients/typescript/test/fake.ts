@@ -70,7 +70,10 @@ export class FakeCluster {
 
 export class FakeNode {
   behaviour: Behaviour | undefined;
+  isOver = false;
+  /** What it was asked beside whether it is ready, and how often it was asked that. */
   readonly seen: string[] = [];
+  asked = 0;
   readonly #server: Server;
 
   constructor(cluster: FakeCluster) {
@@ -78,8 +81,22 @@ export class FakeNode {
       let body = "";
       request.on("data", (part) => (body += String(part)));
       request.on("end", () => {
-        this.seen.push(`${request.method} ${request.url}`);
-        if (this.behaviour?.(request, response) !== true) {
+        const isQuestion = request.url === "/readyz";
+        if (isQuestion) {
+          this.asked++;
+        } else {
+          this.seen.push(`${request.method} ${request.url}`);
+        }
+        if (this.behaviour?.(request, response) === true) {
+          return;
+        }
+        if (isQuestion) {
+          // If a node before it is well, that one shall be the nearest, however fast both are: this one's answer does not come.
+          const before = cluster.nodes.slice(0, cluster.nodes.indexOf(this));
+          if (!before.some((node) => node.behaviour === undefined && !node.isOver)) {
+            response.writeHead(200).end("{}");
+          }
+        } else {
           cluster.serve(request.method ?? "", request.url ?? "", body, response);
         }
       });
@@ -95,6 +112,7 @@ export class FakeNode {
   }
 
   end(): void {
+    this.isOver = true;
     this.#server.close();
     this.#server.closeAllConnections();
   }
