@@ -27,6 +27,9 @@ impl Front {
             let why = "it is not a member of the cluster, or has no lease; see GET /v1/status";
             return Some(why.to_owned());
         }
+        if self.is_leaving() {
+            return Some("it leaves the cluster, and takes no new requests".to_owned());
+        }
         // Anybody may ask, so the file is not named.
         let why = "its audit log is required and cannot be written; its own log says why";
         self.audit().check().err().map(|_| why.to_owned())

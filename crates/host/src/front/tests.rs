@@ -7,7 +7,7 @@ use meshlock_cluster::access::{Access, Pace, RuleText, Tokens};
 use meshlock_cluster::node::Config;
 use meshlock_cluster::rules::RulesText;
 use meshlock_cluster::table::Wait;
-use meshlock_testing::{async_test, eventually, eventually_some, in_time};
+use meshlock_testing::{async_test, eventually, eventually_async, eventually_some, in_time};
 use serde_json::Value;
 
 use super::*;
@@ -379,6 +379,24 @@ fn nothing_is_granted_or_changed_while_a_required_audit_log_cannot_be_written() 
             "{why}"
         );
         assert_eq!(front.audit().lost(), 0);
+    });
+}
+
+#[test]
+fn a_site_that_leaves_is_not_ready_also_while_its_clients_still_hold_something() {
+    async_test(async {
+        let (_engine, front) = ready(Policy::default(), Audit::default());
+        let me = front.in_process();
+        let held = acquire(&front, &me, params("a", Wait::Forever, None));
+        assert_eq!(front.why_not_ready(), None);
+        let look = async {
+            eventually_async("it leaves", tokio::time::sleep, || front.is_leaving()).await;
+            let why = front.why_not_ready();
+            assert!(front.is_ready() && why.is_some_and(|why| why.starts_with("it leaves the cluster")));
+            held.release();
+        };
+        let (left, ()) = in_time("it has left", async { tokio::join!(front.leave(&me), look) }).await;
+        left.unwrap();
     });
 }
 
