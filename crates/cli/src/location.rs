@@ -1,6 +1,6 @@
 //! Which node a command talks to. Every command looks in the same order, and the first that names a node decides:
 //!
-//! 1. the flags `--socket` and `--node` (one node, or several of one cluster, of which the first that answers is used);
+//! 1. the flags `--socket` and `--node` (one node, or several of one cluster, of which the nearest that answers is used);
 //! 2. the environment variables `MESHLOCK_NODE` and `MESHLOCK_SOCKET`;
 //! 3. `client.toml` of the user, then that of the machine (`/etc/meshlock/client.toml`);
 //! 4. the machine's node, if there is a configuration for it (`/etc/meshlock/node.toml`) or its socket (`/run/meshlock/node.sock`);
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use meshlock_client::{Connection, Keeping, NodeEndpoint};
+use meshlock_client::{Connection, Keeping, NodeChoice, NodeEndpoint};
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::ClientLabel;
 use meshlock_tls::{Bearer, Files, Identity, Security};
@@ -48,7 +48,7 @@ pub(crate) struct NodeFlags {
     #[arg(long, value_name = "PATH", conflicts_with = "node")]
     socket: Option<PathBuf>,
     /// A node on another machine: the address under `clients` in its configuration. Several nodes of one cluster, separated by
-    /// commas: the first that answers is used, and another one if it stops answering or leaves
+    /// commas: the nearest that answers is used, and another one if it stops answering or leaves
     #[arg(long, value_name = "HOST:PORT", value_parser = node_address, value_delimiter = ',')]
     node: Vec<Address>,
     /// With --node: the directory that `meshlock ca issue NAME --client` wrote; default: MESHLOCK_CERTIFICATE from the
@@ -64,7 +64,7 @@ pub(crate) struct NodeFlags {
 /// uses TLS.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeLocation {
-    /// In the order in which they are tried; at least one.
+    /// In the order in which they were named; at least one.
     endpoints: Vec<NodeEndpoint>,
     pub(crate) found_by: FoundBy,
     certificate: Option<PathBuf>,
@@ -76,7 +76,7 @@ impl NodeLocation {
         NodeLocation { endpoints: vec![NodeEndpoint::Socket(path)], found_by, certificate: None }
     }
 
-    /// Returns the endpoints, in the order in which they are tried.
+    /// Returns the endpoints, in the order in which they were named.
     pub(crate) fn endpoints(&self) -> &[NodeEndpoint] {
         &self.endpoints
     }
@@ -94,29 +94,28 @@ impl NodeLocation {
         }
     }
 
-    /// Connects to the first node that answers. The session ends with this program.
+    /// Connects to the nearest node that answers. The session ends with this program.
     pub(crate) fn connect(&self, who: &ClientLabel) -> anyhow::Result<Connection> {
-        Ok(self.connect_from(0, who, &Keeping::Thread)?.0)
+        Ok(self.connect_from(NodeChoice::Nearest, who, &Keeping::Thread)?.0)
     }
 
-    /// Connects in such a way that processes which this program starts can keep the session: to the first node that answers, beginning
-    /// with the one at index `first`. Returns also the node's index.
+    /// Connects in such a way that processes which this program starts can keep the session. Returns also the node's index.
     pub(crate) fn connect_for_children(
         &self,
-        first: usize,
+        choice: NodeChoice,
         who: &ClientLabel,
     ) -> anyhow::Result<(Connection, usize)> {
-        self.connect_from(first, who, &kept_for_children(self.certificate.clone()))
+        self.connect_from(choice, who, &kept_for_children(self.certificate.clone()))
     }
 
     /// Connects, and adds to the error that there is no node why this one was chosen, unless the user has just named it.
     fn connect_from(
         &self,
-        first: usize,
+        choice: NodeChoice,
         who: &ClientLabel,
         keeping: &Keeping,
     ) -> anyhow::Result<(Connection, usize)> {
-        match Connection::connect_to_any(&self.endpoints, first, who, keeping) {
+        match Connection::connect_to_any(&self.endpoints, choice, who, keeping) {
             Err(error) if error.is_unreachable() && self.endpoints.len() > 1 => Err(error)
                 .with_context(|| format!("none of the nodes at {self} can be used ({})", self.found_by)),
             Err(error) if error.is_unreachable() && self.found_by != FoundBy::Arguments => {

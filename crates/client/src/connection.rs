@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use super::error::ConnectionError;
 use super::estimate::LeaseEstimate;
 use super::keeper::{self, Keeper, Keeping, Kept};
+use super::nearest::NodeChoice;
 use super::node_endpoint::NodeEndpoint;
 
 /// Timeout for connecting and for the node's greeting, which needs no other site.
@@ -70,22 +71,24 @@ impl Connection {
         Connection::connect_within(WELCOME_WITHIN, (std::slice::from_ref(endpoint), 0), who, keeping)
     }
 
-    /// Connects to the first of these nodes that answers, beginning with the one at index `first` and in their order. Returns the
-    /// connection and the node's index, or why the first of them could not be used.
+    /// Connects to one of these nodes that answers. Returns the connection and the node's index, or why the first that was tried could not
+    /// be used.
     pub fn connect_to_any(
         endpoints: &[NodeEndpoint],
-        first: usize,
+        choice: NodeChoice,
         who: &ClientLabel,
         keeping: &Keeping,
     ) -> Result<(Self, usize), ConnectionError> {
-        let order = || (0..endpoints.len()).map(|step| (first + step) % endpoints.len());
+        let order = choice.order(endpoints, who);
+        // The session moves in the same order.
+        let ordered: Vec<NodeEndpoint> = order.iter().map(|at| endpoints[*at].clone()).collect();
         let rounds: &[Duration] =
             if endpoints.len() > 1 { &[WELCOME_AMONG_OTHERS, WELCOME_WITHIN] } else { &[WELCOME_WITHIN] };
         let mut failed = None;
         for within in rounds {
-            for at in order() {
-                match Connection::connect_within(*within, (endpoints, at), who, keeping) {
-                    Ok(connection) => return Ok((connection, at)),
+            for (place, at) in order.iter().enumerate() {
+                match Connection::connect_within(*within, (&ordered, place), who, keeping) {
+                    Ok(connection) => return Ok((connection, *at)),
                     Err(error) => failed = failed.or(Some(error)),
                 }
             }

@@ -1,6 +1,5 @@
 //! A client of running nodes: one session at a time, reopened with another node when one is gone.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
@@ -10,6 +9,7 @@ use meshlock_wire::clients::RefusalKind;
 use tokio::sync::oneshot;
 
 use super::error::ConnectionError;
+use super::nearest::NodeChoice;
 use super::node_endpoint::NodeEndpoint;
 use super::remote_request::RemoteRequest;
 use super::request_state::{NotGranted, RequestState};
@@ -25,8 +25,8 @@ struct Inner {
     endpoints: Vec<NodeEndpoint>,
     label: ClientLabel,
     session: Mutex<Option<Arc<NodeSession>>>,
-    /// Index of the endpoint to try first.
-    first: AtomicUsize,
+    /// Which node the next session is opened with.
+    choice: Mutex<NodeChoice>,
     /// Held while connecting, so that one caller connects at a time.
     connecting: Mutex<()>,
 }
@@ -50,14 +50,15 @@ pub struct HeldLock {
 }
 
 impl NodeClient {
-    /// Connects to the first of these nodes that answers, which blocks.
+    /// Connects to the nearest of these nodes that answers, which blocks.
     fn connect(endpoints: Vec<NodeEndpoint>, label: ClientLabel) -> Result<Self, ConnectionError> {
-        let session = Mutex::new(Some(NodeSession::open(&endpoints, 0, &label)?));
-        let (first, connecting) = (AtomicUsize::new(0), Mutex::default());
-        Ok(NodeClient { inner: Arc::new(Inner { endpoints, label, session, first, connecting }) })
+        let session = NodeSession::open(&endpoints, NodeChoice::Nearest, &label)?;
+        let choice = Mutex::new(NodeChoice::NearestAfter(session.endpoint()));
+        let (session, connecting) = (Mutex::new(Some(session)), Mutex::default());
+        Ok(NodeClient { inner: Arc::new(Inner { endpoints, label, session, choice, connecting }) })
     }
 
-    /// Connects to the first of these nodes that answers, on a thread of its own so that the caller's runtime is not blocked. `label`
+    /// Connects to the nearest of these nodes that answers, on a thread of its own so that the caller's runtime is not blocked. `label`
     /// identifies this program to operators and other clients.
     pub async fn connect_async(
         endpoints: Vec<NodeEndpoint>,
@@ -68,11 +69,7 @@ impl NodeClient {
 
     /// Returns the site of the open session; `None` while there is no session.
     pub fn site(&self) -> Option<SiteName> {
-        self.inner
-            .session()
-            .as_ref()
-            .filter(|session| session.is_open())
-            .map(|session| session.site().clone())
+        self.inner.session().as_ref().filter(|session| session.is_open()).map(|session| session.site())
     }
 
     /// Asks for a lock, or for one of its permits, and waits until it is granted. If the node goes away meanwhile, another node is
@@ -84,7 +81,8 @@ impl NodeClient {
         permits: Option<u32>,
     ) -> Result<HeldLock, NotAcquired> {
         let since = now();
-        // Number of nodes that are leaving their cluster: each node is asked at most once.
+        // Number of answers that a node is leaving its cluster. A session that has moved is not at the node at which it was opened, so that
+        // a node may be asked twice.
         let mut left = 0;
         loop {
             let session = self.session().await.map_err(NotAcquired::Unreachable)?;
@@ -102,7 +100,7 @@ impl NodeClient {
                 }
                 RequestState::Ended(NotGranted::Disconnected) => {}
                 RequestState::Ended(NotGranted::Refused { kind: RefusalKind::Leaving, .. })
-                    if left + 1 < self.inner.endpoints.len() =>
+                    if left + 1 < 2 * self.inner.endpoints.len() && self.inner.endpoints.len() > 1 =>
                 {
                     left += 1;
                     self.inner.go_on_from(&session);
@@ -114,7 +112,7 @@ impl NodeClient {
         }
     }
 
-    /// Returns the open session, or opens one with the first node that answers.
+    /// Returns the open session, or opens one.
     async fn session(&self) -> Result<Arc<NodeSession>, ConnectionError> {
         if let Some(session) = self.inner.open_session() {
             return Ok(session);
@@ -133,9 +131,13 @@ impl Inner {
     fn go_on_from(&self, session: &Arc<NodeSession>) {
         let mut current = self.session();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
-            self.first.store(session.endpoint() + 1, Ordering::Relaxed);
+            *self.choice() = NodeChoice::FirstFrom(session.endpoint() + 1);
             *current = None;
         }
+    }
+
+    fn choice(&self) -> MutexGuard<'_, NodeChoice> {
+        self.choice.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open_session(&self) -> Option<Arc<NodeSession>> {
@@ -148,8 +150,10 @@ impl Inner {
         if let Some(session) = self.open_session() {
             return Ok(session);
         }
-        let first = self.first.load(Ordering::Relaxed);
-        let session = NodeSession::open(&self.endpoints, first, &self.label)?;
+        let choice = *self.choice();
+        let session = NodeSession::open(&self.endpoints, choice, &self.label)?;
+        // The next one is needed when this one has ended.
+        *self.choice() = NodeChoice::NearestAfter(session.endpoint());
         // Dropping the old session may wait for its end, so it happens without the lock.
         let old = self.session().replace(session.clone());
         drop(old);

@@ -22,6 +22,7 @@ use super::catch_up::catch_up;
 use super::connection::Connection;
 use super::error::ConnectionError;
 use super::keeper::Keeping;
+use super::nearest::NodeChoice;
 use super::node_endpoint::NodeEndpoint;
 use super::open_requests::OpenRequests;
 use super::remote_request::{HeldUntil, RemoteRequest};
@@ -35,8 +36,7 @@ const END_WITHIN: Duration = Duration::from_millis(500);
 pub(super) struct NodeSession {
     /// Every caller writes its own messages.
     writer: Arc<Mutex<UnixStream>>,
-    site: SiteName,
-    /// Index of its endpoint.
+    /// Index of the endpoint at which it was opened.
     endpoint: usize,
     last_tag: AtomicU64,
     shared: Arc<SharedSession>,
@@ -46,6 +46,8 @@ pub(super) struct NodeSession {
 
 /// What the thread and the callers share.
 struct SharedSession {
+    /// The site that it is connected to. It can move to another one.
+    site: Mutex<SiteName>,
     open: Mutex<OpenSession>,
     held_until: Arc<HeldUntil>,
 }
@@ -60,13 +62,13 @@ struct OpenSession {
 }
 
 impl NodeSession {
-    /// Opens a session with the first of these nodes that answers, beginning with the one at `first`.
+    /// Opens a session with one of these nodes that answers.
     pub(super) fn open(
         endpoints: &[NodeEndpoint],
-        first: usize,
+        choice: NodeChoice,
         label: &ClientLabel,
     ) -> Result<Arc<Self>, ConnectionError> {
-        let (connection, at) = Connection::connect_to_any(endpoints, first, label, &Keeping::Thread)?;
+        let (connection, at) = Connection::connect_to_any(endpoints, choice, label, &Keeping::Thread)?;
         NodeSession::start(connection, at)
     }
 
@@ -74,8 +76,8 @@ impl NodeSession {
         let failed = |error| ConnectionError::Io { endpoint: connection.endpoint().clone(), error };
         let writer = connection.as_fd().try_clone_to_owned().map(UnixStream::from).map_err(failed)?;
         let alarm = ClockAlarm::new().map_err(failed)?;
-        let shared = Arc::new(SharedSession { open: Mutex::default(), held_until: Arc::default() });
-        let site = connection.site().clone();
+        let site = Mutex::new(connection.site().clone());
+        let shared = Arc::new(SharedSession { site, open: Mutex::default(), held_until: Arc::default() });
         let (says, ended) = channel();
         let writer = Arc::new(Mutex::new(writer));
         let touch = connection.estimate().map(|estimate| Touch::promise(estimate, writer.clone(), now()));
@@ -90,7 +92,7 @@ impl NodeSession {
             .spawn(move || reader.run())
             .map_err(ConnectionError::Thread)?;
         let ended = Mutex::new(ended);
-        Ok(Arc::new(NodeSession { writer, site, endpoint, last_tag: AtomicU64::new(1 << 32), shared, ended }))
+        Ok(Arc::new(NodeSession { writer, endpoint, last_tag: AtomicU64::new(1 << 32), shared, ended }))
     }
 
     /// Whether the session has not ended.
@@ -102,8 +104,8 @@ impl NodeSession {
         self.endpoint
     }
 
-    pub(super) fn site(&self) -> &SiteName {
-        &self.site
+    pub(super) fn site(&self) -> SiteName {
+        self.shared.site.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Asks for a lock; `None` if the session has ended.
@@ -274,6 +276,11 @@ fn on_message(shared: &SharedSession, touch: Option<&mut Touch>, message: ToClie
         if let Some(end) = touch.session_end() {
             shared.open().requests.keep_until(end);
         }
+    }
+    if let ToClient::Welcome { site, .. } = message {
+        // The relay has moved the session to another node.
+        *shared.site.lock().unwrap_or_else(PoisonError::into_inner) = site;
+        return;
     }
     shared.on_message(message, connection);
 }

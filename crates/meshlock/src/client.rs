@@ -83,8 +83,10 @@ impl From<PathBuf> for Endpoint {
 /// A client of a node that runs in another process, on this machine or another. Clones share one session. Its locks are released when
 /// the program ends, however it ends.
 ///
-/// It uses the first of its endpoints that answers, and another one when that node is gone. Locks that it held are then
-/// [lost](Guard::lost); calls that were waiting go on waiting at the other node.
+/// Of several endpoints it uses the nearest: all are asked at once, the first that answers is taken, and between those that answer within
+/// 10 ms of it the order of the list decides. When that node dies, leaves or is cut off, the client goes on at another one. Calls that
+/// were waiting go on waiting there. Locks are kept, with the same fences, if the client is connected over TCP and reaches another
+/// endpoint over TCP while they are safe; locks that it holds through a node's socket are [lost](Guard::lost) with that node.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -102,7 +104,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the first of these nodes that answers.
+    /// Connects to the nearest of these nodes that answers.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -120,7 +122,7 @@ impl Client {
         Client::connect_as(endpoints, &default_label()).await
     }
 
-    /// Connects to the first of these nodes that answers. `label` identifies this program to operators and other clients.
+    /// Connects to the nearest of these nodes that answers. `label` identifies this program to operators and other clients.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -96,8 +96,11 @@ fn a_client_that_goes_away_while_it_waits_takes_its_request_back() {
 fn a_client_loses_its_locks_with_its_node_and_waits_on_at_another_one() {
     async_test(async {
         let (_dir, path, node) = served();
-        let (_other_dir, other_path, other) = served();
+        let other_dir = tempfile::tempdir().unwrap();
+        let other_path = other_dir.path().join("node.sock");
         let client = Client::connect([Endpoint::socket(&path), Endpoint::socket(&other_path)]).await.unwrap();
+        // It runs only now, so that the client is connected to the first.
+        let other = Node::builder().in_memory().socket(&other_path).start().unwrap();
         let held = client.lock("a").await.unwrap();
         let lost = held.lost();
         let kept = node.lock("b").await.unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use meshlock_testing::{BoundedCommand, eventually};
+use meshlock_testing::{BoundedCommand, eventually, eventually_some};
 use rustix::process::Signal;
 
 use super::site::{Files, Process, json, meshlock, output, says};
@@ -28,7 +28,7 @@ fn three_sites() -> (Files, String) {
 }
 
 #[test]
-fn a_command_that_is_given_several_nodes_uses_the_first_that_answers() {
+fn a_command_that_is_given_several_nodes_uses_one_that_answers() {
     let (files, nodes) = three_sites();
     let mut sites = files.start_all(&SITES);
     let used = |arguments: &[&str]| {
@@ -37,18 +37,21 @@ fn a_command_that_is_given_several_nodes_uses_the_first_that_answers() {
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stderr).unwrap()
     };
-    let [first, second, _] = nodes.split(',').collect::<Vec<_>>()[..] else { panic!("three of them") };
-    assert!(used(&["--node", &nodes]).contains(&format!("the node at {first}")));
-    sites[0].signal(Signal::KILL);
-    sites[0].end();
-    let said = used(&["--node", &nodes]);
-    assert!(said.contains(&format!("the node at {second}")), "{said}");
+    let index = |said: &str| {
+        let is_named = |door: &str| said.contains(&format!("the node at {door}"));
+        nodes.split(',').position(is_named).unwrap_or_else(|| panic!("it uses none of {nodes}: {said}"))
+    };
+    let killed = index(&used(&["--node", &nodes]));
+    sites[killed].signal(Signal::KILL);
+    sites[killed].end();
+    assert_ne!(index(&used(&["--node", &nodes])), killed);
     // Other commands do the same, and the variable is read like the flag.
     let mut status = meshlock(files.home());
     status.args(["status", "--plain", "--json"]).env("MESHLOCK_NODE", &nodes);
     let status = status.output_in_time();
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
-    assert_eq!(status["site"], "b");
+    let asked = status["site"].as_str().unwrap();
+    assert!(SITES.contains(&asked) && asked != SITES[killed], "{asked}");
     // If none answers, the message names all of them.
     drop(sites);
     let output = output(files.home(), &["run", "--plain", "--node", &nodes, "x", "--", "true"]);
@@ -62,17 +65,21 @@ fn a_command_that_waits_asks_another_node_when_its_own_is_killed() {
     let mut sites = files.start_all(&SITES);
     let mut holder = files.client("b", "holder");
     holder.acquire("jobs");
+    let [first, _, third] = nodes.split(',').collect::<Vec<_>>()[..] else { panic!("three of them") };
     let mut run = meshlock(files.home());
-    run.args(["run", "jobs", "--plain", "--node", &nodes, "--", "echo", "in"]);
+    run.args(["run", "jobs", "--plain", "--node", &format!("{first},{third}"), "--", "echo", "in"]);
     let mut run = Process::start(run, files.home().join("run.log"));
-    let waiters_at = |site: &str| {
+    // The place where it waits, of these two.
+    let waits_at = || {
         let queue = json(files.home(), &["queue", "jobs", "--socket", &files.path("b.sock")]);
-        queue["waiters"].as_array().unwrap().iter().any(|waiter| waiter["site"] == site)
+        let is_at =
+            |at: &usize| queue["waiters"].as_array().unwrap().iter().any(|one| one["site"] == SITES[*at]);
+        [0, 2].into_iter().find(is_at)
     };
-    eventually("it waits at a", || waiters_at("a"));
-    sites[0].signal(Signal::KILL);
-    sites[0].end();
-    eventually("it waits at b", || waiters_at("b"));
+    let killed = eventually_some("it waits", waits_at);
+    sites[killed].signal(Signal::KILL);
+    sites[killed].end();
+    eventually("it waits at the other one", || waits_at() == Some(2 - killed));
     holder.release();
     assert_eq!(run.line(), "in");
     assert!(run.end().success(), "{}", run.log());
@@ -132,18 +139,18 @@ impl<'a> Inside<'a> {
         Inside { files, run, fence }
     }
 
-    /// Returns the site through which the lock is held, if it is held with the fence of this command and nobody else has it.
-    fn held_at(&self, asked: &str) -> Option<String> {
-        let socket = self.files.path(&format!("{asked}.sock"));
+    /// Returns the index of the site through which the lock is held, if it is held with the fence of this command and nobody else has it.
+    fn held_at(&self, asked: usize) -> Option<usize> {
+        let socket = self.files.path(&format!("{}.sock", SITES[asked]));
         let queue = json(self.files.home(), &["queue", "jobs", "--socket", &socket]);
         let [holder] = queue["holders"].as_array()?.as_slice() else { return None };
         let is_ours = holder["fence"] == self.fence.as_str();
-        is_ours.then(|| holder["site"].as_str().unwrap_or_default().to_owned())
+        SITES.iter().position(|site| is_ours && holder["site"] == *site)
     }
 
     /// Lets the command end, and asserts that it had the lock until then.
-    fn ends(mut self, at: &str) {
-        let socket = self.files.path(&format!("{at}.sock"));
+    fn ends(mut self, at: usize) {
+        let socket = self.files.path(&format!("{}.sock", SITES[at]));
         let try_it = ["run", "jobs", "--try", "--socket", &socket, "--", "sh", "-c", "echo $MESHLOCK_FENCE"];
         let refused = output(self.files.home(), &try_it);
         assert_eq!(refused.status.code(), Some(75), "{}", String::from_utf8_lossy(&refused.stderr));
@@ -160,13 +167,14 @@ fn a_command_keeps_its_lock_and_its_fence_when_its_node_is_killed() {
     let (files, nodes) = three_sites();
     let mut sites = files.start_all(&SITES);
     let inside = Inside::start(&files, &nodes);
-    assert_eq!(inside.held_at("b").as_deref(), Some("a"));
-    sites[0].signal(Signal::KILL);
-    sites[0].end();
+    let used = inside.held_at(0).expect("it is held");
+    sites[used].signal(Signal::KILL);
+    sites[used].end();
+    let others = [(used + 1) % 3, (used + 2) % 3];
     eventually("it holds the lock through another site", || {
-        inside.held_at("b").is_some_and(|site| site != "a")
+        inside.held_at(others[0]).is_some_and(|site| site != used)
     });
-    inside.ends("c");
+    inside.ends(others[1]);
 }
 
 #[test]
@@ -174,12 +182,14 @@ fn a_command_keeps_its_lock_and_its_fence_when_its_node_leaves() {
     let (files, nodes) = three_sites();
     let mut sites = files.start_all(&SITES);
     let inside = Inside::start(&files, &nodes);
-    sites[0].signal(Signal::TERM);
-    assert!(sites[0].end().success(), "it has left before the command has ended: {}", sites[0].log());
+    let used = inside.held_at(0).expect("it is held");
+    sites[used].signal(Signal::TERM);
+    assert!(sites[used].end().success(), "it has left before the command has ended: {}", sites[used].log());
+    let others = [(used + 1) % 3, (used + 2) % 3];
     eventually("it holds the lock through another site", || {
-        inside.held_at("b").is_some_and(|site| site != "a")
+        inside.held_at(others[0]).is_some_and(|site| site != used)
     });
-    inside.ends("c");
+    inside.ends(others[1]);
 }
 
 struct EndLoad<'a>(&'a AtomicBool);

@@ -1,6 +1,6 @@
 //! Moves a session to another node, with what it holds, when its node is gone or leaves.
 //!
-//! The nodes are tried in the client's order, beginning after the one that is gone. A thread connects and greets, because that waits;
+//! The nodes are tried in the client's order of preference, beginning after the one that is gone. A thread connects and greets, because that waits;
 //! the relay meanwhile makes sure that none of the client's processes outlives what it holds. The client's messages wait.
 
 use std::io::{self, Read, Write};
@@ -97,6 +97,9 @@ impl Relay {
         if !accepted {
             self.line = former;
             return Ok(false);
+        }
+        if let ToClient::Welcome { version, site, .. } = welcome {
+            self.tell(&ToClient::Welcome { version, site, time: now(), contact: None });
         }
         for told in self.session.finish_move() {
             self.tell(&told);

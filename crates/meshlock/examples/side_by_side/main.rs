@@ -1,11 +1,11 @@
 //! The five examples that all clients share, and which docs/clients.md shows side by side.
 //!
 //! ```sh
-//! MESHLOCK_NODE=/run/meshlock/a.sock,/run/meshlock/b.sock cargo run -p meshlock --example side_by_side counter DIR 10 0
+//! MESHLOCK_NODE=db-1:7401,db-2:7401,db-3:7401 cargo run -p meshlock --example side_by_side counter DIR 10 0
 //! ```
 //!
-//! takes ten turns of one of them, with its files in DIR, as a client of the nodes with these sockets; the last number is that of the
-//! first job of `once`.
+//! takes ten turns of one of them, with its files in DIR, as a client of the nodes at these addresses (what their configurations have under
+//! `clients`, without TLS) or with these sockets; the last number is that of the first job of `once`.
 
 #![allow(clippy::print_stdout, reason = "examples say what they do")]
 
@@ -47,7 +47,8 @@ pub(crate) async fn run(arguments: &[String]) -> Turn {
     };
     let (turns, first): (u32, u32) = (turns.parse()?, first.parse()?);
     let nodes = std::env::var("MESHLOCK_NODE")?;
-    let client = Client::connect(nodes.split(',').map(Endpoint::socket)).await?;
+    let nodes: Vec<Endpoint> = nodes.split(',').map(endpoint).collect::<Turn<_>>()?;
+    let client = Client::connect(nodes).await?;
     for turn in first..first + turns {
         let mut attempt = 1;
         while let Err(error) = one(name, &client, Path::new(dir), turn).await {
@@ -59,6 +60,11 @@ pub(crate) async fn run(arguments: &[String]) -> Turn {
         }
     }
     Ok(())
+}
+
+/// Returns the node with this socket, or at this address.
+fn endpoint(text: &str) -> Turn<Endpoint> {
+    if text.contains('/') { Ok(Endpoint::socket(text)) } else { Ok(Endpoint::tcp_plaintext(text)?) }
 }
 
 async fn one(name: &str, client: &Client, dir: &Path, turn: u32) -> Turn {

@@ -59,7 +59,7 @@ CMD has these environment variables:
 
 The node is the one that the first of these names: --socket or --node; MESHLOCK_NODE or MESHLOCK_SOCKET in the environment; client.toml
 in ~/.config/meshlock, then in /etc/meshlock; the machine's node, if /etc/meshlock/node.toml or /run/meshlock/node.sock is there; the node
-that this user runs. Of several nodes (--node A,B,C) the first that answers is used, and the next if it leaves or ends while CMD waits for the
+that this user runs. Of several nodes (--node A,B,C) the nearest that answers is used, and another if it leaves or ends while CMD waits for the
 lock. A node that is named and cannot be reached is an error (69). If nothing names one, a private node is started, which
 ends after its last client: then \"nobody else\" means no other command of this user on this machine, and other users and machines are
 not kept out. With -v the command says which node it uses.

@@ -21,7 +21,7 @@ use crate::location::{self, FoundBy, NodeFlags, NodeLocation};
 use crate::output::UsageError;
 use meshlock_wire::clients::ToNode;
 
-use meshlock_client::{Connection, ConnectionError, NotGranted, PolledRequest, RequestState};
+use meshlock_client::{Connection, ConnectionError, NodeChoice, NotGranted, PolledRequest, RequestState};
 use meshlock_wire::clients::RefusalKind;
 
 /// After this time, a user at a terminal is told who holds the lock.
@@ -38,8 +38,9 @@ pub(super) struct RunRequest {
     who: ClientLabel,
     /// The node; `None` for the embedded node, which is started again if it ends.
     location: Option<NodeLocation>,
-    /// Index of the node to try first, where several are named.
-    first: usize,
+    /// Where several nodes are named: the index of the one that is used, and which one is used next.
+    used: usize,
+    choice: NodeChoice,
     /// A connection that has not been used yet.
     connection: Option<Connection>,
     supervisor: WaitingSupervisor,
@@ -92,19 +93,32 @@ impl RunRequest {
         let supervisor = WaitingSupervisor::start(&nesting::words(location.as_ref()), &lock, command)?;
         nesting::refuse_own_lock(location.as_ref(), &lock, permits, &who)?;
         let since = now();
-        let mut request =
-            RunRequest { lock, wait, permits, who, location, first: 0, connection: None, supervisor, since };
+        let mut request = RunRequest {
+            lock,
+            wait,
+            permits,
+            who,
+            location,
+            used: 0,
+            choice: NodeChoice::Nearest,
+            connection: None,
+            supervisor,
+            since,
+        };
         request.connection = Some(request.connect()?);
         Ok(request)
     }
 
-    /// Connects to the node, or to the first that answers where several are named. The embedded node is started if it does not run.
+    /// Connects to the node, or to the nearest that answers where several are named. The embedded node is started if it does not run.
     fn connect(&mut self) -> anyhow::Result<Connection> {
         let connected = match &self.location {
-            Some(location) => location.connect_for_children(self.first, &self.who).map(|(connection, at)| {
-                self.first = at;
-                connection
-            }),
+            Some(location) => {
+                location.connect_for_children(self.choice, &self.who).map(|(connection, at)| {
+                    self.used = at;
+                    self.choice = NodeChoice::NearestAfter(at);
+                    connection
+                })
+            }
             None => embedded::connect(&self.who),
         };
         connected.map_err(|error| match error.downcast_ref() {
@@ -116,11 +130,9 @@ impl RunRequest {
         })
     }
 
-    /// Makes the next connection go to another node. Returns false if no other is named.
-    fn go_on_elsewhere(&mut self) -> bool {
-        let named = self.location.as_ref().map_or(1, |location| location.endpoints().len());
-        self.first = (self.first + 1) % named;
-        named > 1
+    /// Returns how many nodes are named.
+    fn named(&self) -> usize {
+        self.location.as_ref().map_or(1, |location| location.endpoints().len())
     }
 
     /// Returns which node is used, and why.
@@ -140,7 +152,7 @@ impl RunRequest {
     pub(super) fn wait(&mut self, events: &EventSource) -> anyhow::Result<Waited> {
         // Number of nodes in a row that leave their cluster, or are cut off from it: each is asked once before this command gives up.
         let mut declined = 0;
-        let named = self.location.as_ref().map_or(1, |location| location.endpoints().len());
+        let named = self.named();
         loop {
             let connection = match self.connection.take() {
                 Some(connection) => connection,
@@ -149,12 +161,12 @@ impl RunRequest {
             match self.wait_at(connection, events) {
                 Ok(None | Some(Waited::Unavailable(_))) if declined + 1 < named => {
                     declined += 1;
-                    self.go_on_elsewhere();
+                    self.choice = NodeChoice::FirstFrom(self.used + 1);
                 }
                 Ok(Some(waited)) => return Ok(waited),
                 Ok(None) if self.location.is_none() => {}
                 Ok(None) => return Ok(Waited::NodeLeaves),
-                Err(error) if is_gone(&error) && (self.location.is_none() || self.go_on_elsewhere()) => {
+                Err(error) if is_gone(&error) && (self.location.is_none() || named > 1) => {
                     declined = 0;
                 }
                 Err(error) => return Err(error),
