@@ -50,6 +50,12 @@ pub(crate) const CI: &[Package] = &[
         known_by: KnownBy::PythonModule("ensurepip"),
         needed_for: "brings pip, which fetches them",
     },
+    file(
+        "/usr/lib/python3/dist-packages/setuptools/__init__.py",
+        "python3-setuptools",
+        "builds the package of the client for Python",
+    ),
+    file("/usr/lib/python3/dist-packages/wheel/__init__.py", "python3-wheel", "the same"),
     Package {
         name: "python3-yaml",
         known_by: KnownBy::PythonModule("yaml"),

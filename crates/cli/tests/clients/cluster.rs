@@ -1,4 +1,4 @@
-//! Three sites with APIs on the loopback network, which can be killed and started again.
+//! Three sites with APIs and doors for clients on the loopback network, which can be killed and started again.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -18,6 +18,8 @@ const LEASE: &str = "[lease]\nlength = '2s'\nmargin = '500ms'\nrenew_every = '30
 pub(crate) struct Cluster {
     files: Files,
     apis: Vec<SocketAddr>,
+    /// The addresses at which the sites serve clients for Rust.
+    doors: Vec<SocketAddr>,
     sites: Vec<Option<Process>>,
 }
 
@@ -26,11 +28,18 @@ impl Cluster {
     pub(crate) fn start() -> Self {
         // Ports that were free a moment ago: a site that is started again has the same.
         let listeners: Vec<TcpListener> =
-            NAMES.iter().map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
-        let apis = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+            (0..2 * NAMES.len()).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
+        let mut apis: Vec<SocketAddr> =
+            listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+        let doors = apis.split_off(NAMES.len());
         let files = Files::new(NAMES.len(), false, LEASE);
+        for (name, door) in NAMES.iter().zip(&doors) {
+            let path = files.path(&format!("{name}.toml"));
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(&path, format!("clients = '{door}'\n{text}")).unwrap();
+        }
         drop(listeners);
-        let mut cluster = Cluster { files, apis, sites: NAMES.iter().map(|_| None).collect() };
+        let mut cluster = Cluster { files, apis, doors, sites: NAMES.iter().map(|_| None).collect() };
         for site in 0..NAMES.len() {
             cluster.begin(site);
         }
@@ -94,11 +103,20 @@ impl Cluster {
         });
     }
 
-    /// Returns how many hold a lock, as a site knows it.
-    pub(crate) fn holders(&self, site: usize, lock: &str) -> usize {
-        let socket = self.files.path(&format!("{}.sock", NAMES[site]));
+    /// Returns through which site a lock is held and with which fence, as a site knows it; `None` if nobody holds it.
+    pub(crate) fn holder(&self, asked: usize, lock: &str) -> Option<(usize, String)> {
+        let socket = self.files.path(&format!("{}.sock", NAMES[asked]));
         let queue = json(self.files.home(), &["queue", lock, "--socket", &socket]);
-        queue["holders"].as_array().map_or(0, Vec::len)
+        let [holder] = queue["holders"].as_array()?.as_slice() else { return None };
+        let site = NAMES.iter().position(|name| holder["site"] == *name)?;
+        Some((site, holder["fence"].as_str()?.to_owned()))
+    }
+
+    /// Returns how many wait for a lock, as a site knows it.
+    pub(crate) fn waiters(&self, asked: usize, lock: &str) -> usize {
+        let socket = self.files.path(&format!("{}.sock", NAMES[asked]));
+        let queue = json(self.files.home(), &["queue", lock, "--socket", &socket]);
+        queue["waiters"].as_array().map_or(0, Vec::len)
     }
 
     /// Returns the addresses of the APIs, as clients take them, beginning with that of a site.
@@ -108,12 +126,11 @@ impl Cluster {
         apis.join(",")
     }
 
-    /// Returns the sockets of the sites, beginning with that of a site.
-    pub(crate) fn sockets(&self, first: usize) -> String {
-        let mut sockets: Vec<String> =
-            NAMES.iter().map(|name| self.files.path(&format!("{name}.sock"))).collect();
-        sockets.rotate_left(first % NAMES.len());
-        sockets.join(",")
+    /// Returns the addresses at which the sites serve clients for Rust, beginning with that of a site.
+    pub(crate) fn doors(&self, first: usize) -> Vec<String> {
+        let mut doors: Vec<String> = self.doors.iter().map(ToString::to_string).collect();
+        doors.rotate_left(first % NAMES.len());
+        doors
     }
 
     pub(crate) fn home(&self) -> &Path {

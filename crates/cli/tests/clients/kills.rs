@@ -1,8 +1,10 @@
 //! The five examples of every language share five locks, while the sites of their cluster are killed one after the other.
 //!
 //! This shows safety and progress: nobody believes in a lock that somebody else has, nothing that was done under a lock is lost, no
-//! program fails, and all go on after every kill. Programs whose site is killed may lose their lock, which the examples then take
-//! again. Where sessions outlive their site, no `held` line ends without its `done`, and [`Tally::lost`] can be asserted to be 0.
+//! program fails, and all go on after every kill. What a program holds outlives its site, so a turn is usually not lost either. It is
+//! lost, and the example takes the lock again, if the site is killed within milliseconds of the grant: before the client for Rust has its
+//! proof, or before the mirror has heard of the lock of another client. A kill meets at most one such turn for each permit, which is what
+//! is asserted here. That a lock is kept that was held for longer is asserted in `takeover.rs` and `library.rs`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,6 +21,9 @@ use crate::languages::{Language, run};
 use crate::side_by_side;
 
 const EXAMPLES: [&str; 5] = ["counter", "database", "once", "leader", "pool"];
+
+/// Examples whose turns are counted, and the number of permits of each.
+const COUNTED: [(&str, usize); 4] = [("counter", 1), ("database", 1), ("leader", 1), ("pool", 3)];
 
 /// Turns of an example in one run of its program.
 const TURNS: u32 = 4;
@@ -76,7 +81,7 @@ impl Runners {
         for (at, language) in languages.iter().enumerate() {
             for runner in 0..RUNNERS {
                 let (language, dir) = (language.clone(), cluster.home().to_owned());
-                let (places, sockets) = (cluster.places(runner), cluster.sockets(runner));
+                let (places, doors) = (cluster.places(runner), cluster.doors(runner).join(","));
                 let (over, tally, next_job) = (over.clone(), tally.clone(), next_job.clone());
                 threads.push(std::thread::spawn(move || {
                     for example in EXAMPLES.iter().cycle().skip(runner) {
@@ -86,7 +91,7 @@ impl Runners {
                         // Several programs want the same jobs done.
                         let job = next_job.fetch_add(1, Ordering::SeqCst) / 4 * TURNS;
                         let mut command = command(&language, example, &dir, job);
-                        command.env("MESHLOCK_API", &places).env("MESHLOCK_NODE", &sockets);
+                        command.env("MESHLOCK_API", &places).env("MESHLOCK_NODE", &doors);
                         let said = command.output_in_time();
                         let (out, error) =
                             (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
@@ -181,8 +186,11 @@ fn the_examples_of_all_languages_stay_apart_and_go_on_while_sites_are_killed() {
         tally.done.iter().filter(|(what, times)| what.starts_with("once ") && **times > 1).collect();
     assert!(twice.is_empty(), "jobs that were done more than once: {twice:?}");
     assert!(tally.done.keys().any(|what| what.starts_with("once ")), "some jobs were done");
-    for example in ["counter", "database", "leader", "pool"] {
-        eprintln!("{example}: {} turns, {} lost with their site", tally.count(example), tally.lost(example));
-        assert!(tally.count(example) > 0, "{example}");
+    let kills = 3 * usize::try_from(rounds()).unwrap();
+    for (example, permits) in COUNTED {
+        let (turns, lost) = (tally.count(example), tally.lost(example));
+        eprintln!("{example}: {turns} turns, {lost} lost with their site in {kills} kills");
+        assert!(turns > 0, "{example}");
+        assert!(lost <= kills * permits, "{example}: {lost} turns are lost in {kills} kills");
     }
 }

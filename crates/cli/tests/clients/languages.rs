@@ -81,7 +81,17 @@ pub(crate) fn typescript() -> Option<PathBuf> {
     if !needs_program("node") || !needs_program("npm") {
         return None;
     }
-    built("typescript", &["src", "test", "examples", "package-lock.json", "tsconfig.json"], |dir| {
+    let files = [
+        "package.json",
+        "package-lock.json",
+        "tsconfig.json",
+        ".npmrc",
+        "README.md",
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+    ];
+    let parts = [&["src", "test", "examples"], &files[..]].concat();
+    built("typescript", &parts, |dir| {
         let source = clients().join("typescript");
         for part in ["src", "test", "examples"] {
             let copy = dir.join(part);
@@ -92,7 +102,7 @@ pub(crate) fn typescript() -> Option<PathBuf> {
                 std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
             }
         }
-        for file in ["package.json", "package-lock.json", "tsconfig.json", ".npmrc"] {
+        for file in files {
             std::fs::copy(source.join(file), dir.join(file)).unwrap();
         }
         let mut install = Command::new("npm");
