@@ -1,11 +1,12 @@
 //! Asks all nodes of a list at once, and tells in which order they are preferred.
 //!
 //! Each node is asked by a thread, because the system resolves names only in calls that block. A thread connects and greets, and ends the
-//! connection; when the order is known, those that still wait for an answer end at once. Only a name that the system takes long to resolve
-//! keeps its thread for longer.
+//! connection in order: a node logs every connection that is cut. When the order is known, threads that are still connecting end at once, and
+//! those that are connected when their node has answered, after a second at the latest. Only a name that the system takes long to resolve keeps
+//! its thread for longer.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -17,12 +18,13 @@ use meshlock_cluster::time::Time;
 use meshlock_system::now;
 use meshlock_tls::{Security, Wrap};
 use meshlock_wire::clients::{REFUSAL_BY_V2, ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
-use rustix::event::{PollFd, PollFlags, poll};
+use nix::sys::signal::{SigSet, SigmaskHow};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::node_endpoint::NodeEndpoint;
-use crate::race::Race;
+use crate::race::{ANSWER_WITHIN, Race};
 
 /// Maximum number of bytes of one read.
 const READ_BYTES: usize = 4 << 10;
@@ -66,8 +68,10 @@ fn order(endpoints: &[NodeEndpoint], who: &ClientLabel) -> Vec<usize> {
         return (0..endpoints.len()).collect();
     }
     let (sender, answers) = channel();
-    let asking: Vec<UnixStream> =
-        endpoints.iter().enumerate().filter_map(|(at, one)| ask(at, one, who, sender.clone()).ok()).collect();
+    let asking: Vec<UnixStream> = without_signals(|| {
+        let begin = |(at, one)| ask(at, one, who, sender.clone()).ok();
+        endpoints.iter().enumerate().filter_map(begin).collect()
+    });
     drop(sender);
     while let Some(until) = race.waits_until() {
         let left = Duration::from_micros(until.since(now()).micros());
@@ -78,12 +82,23 @@ fn order(endpoints: &[NodeEndpoint], who: &ClientLabel) -> Vec<usize> {
             Err(_) => break,
         }
     }
-    // The threads see the end of it.
+    // Threads that are connecting see the end of it.
     drop(asking);
     race.order()
 }
 
-/// Begins to ask one node. It is asked until it has answered or the returned stream is closed.
+/// Starts threads that do not take the program's signals, which may be meant for another one: `meshlock run` passes them on.
+fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let started = start();
+    if let Ok(before) = before {
+        let restored = before.thread_set_mask();
+        debug_assert!(restored.is_ok(), "a mask that was in force is valid");
+    }
+    started
+}
+
+/// Begins to ask one node. It is not connected to any more when the returned stream is closed.
 fn ask(
     at: usize,
     endpoint: &NodeEndpoint,
@@ -92,10 +107,16 @@ fn ask(
 ) -> io::Result<UnixStream> {
     let (over, is_over) = UnixStream::pair()?;
     let (endpoint, hello) = (endpoint.clone(), ToNode::Hello { version: VERSIONS.1, who: who.clone() });
+    let limit = Limit { until: now() + ANSWER_WITHIN, is_over };
     std::thread::Builder::new().name("meshlock asks".to_owned()).spawn(move || {
-        let is_usable = greet(&endpoint, &hello, &is_over).is_ok_and(|said| is_welcome(&said));
+        let greeted = greet(&endpoint, &hello, &limit);
+        let is_usable = greeted.as_ref().is_ok_and(|(said, _)| is_welcome(said));
         // If nobody waits for it any more, another node is nearer.
         let _ = says.send((at, is_usable, now()));
+        if let Ok((_, mut line)) = greeted {
+            // A node that cannot be told notices.
+            let _ = line.end(&limit);
+        }
     })?;
     Ok(over)
 }
@@ -108,35 +129,54 @@ fn is_welcome(said: &ToClient) -> bool {
     matches!(said, ToClient::Welcome { .. })
 }
 
-/// Connects to a node and returns its answer to the greeting.
-fn greet(endpoint: &NodeEndpoint, hello: &ToNode, is_over: &UnixStream) -> io::Result<ToClient> {
-    match endpoint {
+/// A stream that does not block.
+trait Stream: Read + Write + AsFd {}
+
+impl Stream for UnixStream {}
+impl Stream for TcpStream {}
+
+/// How long a question may take.
+struct Limit {
+    until: Time,
+    /// Readable when the answer is not needed any more.
+    is_over: UnixStream,
+}
+
+/// A connection to a node.
+struct AskingLine {
+    stream: Box<dyn Stream>,
+    wrap: Wrap,
+    to_node: Vec<u8>,
+}
+
+/// Connects to a node and greets it. Returns its answer and the connection.
+fn greet(endpoint: &NodeEndpoint, hello: &ToNode, limit: &Limit) -> io::Result<(ToClient, AskingLine)> {
+    let (address, security) = match endpoint {
         NodeEndpoint::Socket(path) => {
-            let mut stream = UnixStream::from(connect_to_socket(path)?);
-            exchange(&mut stream, Wrap::plain(), Vec::new(), hello, is_over)
+            let stream = Box::new(UnixStream::from(connect_to_socket(path)?));
+            return AskingLine { stream, wrap: Wrap::plain(), to_node: Vec::new() }.greet(hello, limit);
         }
-        NodeEndpoint::Tcp { address, security } => {
-            let mut failed = io::Error::other("the name has no address");
-            for address in address.as_str().to_socket_addrs()? {
-                let mut to_node = Vec::new();
-                let wrap = match security {
-                    Security::Tls(identity) => {
-                        Wrap::call(&identity.renewed(), &mut to_node).map_err(io::Error::other)?
-                    }
-                    Security::Plain => Wrap::plain(),
-                };
-                let answered = connect_to(address, is_over).and_then(|socket| {
-                    exchange(&mut std::net::TcpStream::from(socket), wrap, to_node, hello, is_over)
-                });
-                match answered {
-                    Ok(said) => return Ok(said),
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
-                    Err(error) => failed = error,
-                }
+        NodeEndpoint::Tcp { address, security } => (address, security),
+    };
+    let mut failed = io::Error::other("the name has no address");
+    for address in address.as_str().to_socket_addrs()? {
+        let mut to_node = Vec::new();
+        let wrap = match security {
+            Security::Tls(identity) => {
+                Wrap::call(&identity.renewed(), &mut to_node).map_err(io::Error::other)?
             }
-            Err(failed)
+            Security::Plain => Wrap::plain(),
+        };
+        let answered = connect_to(address, limit).and_then(|socket| {
+            AskingLine { stream: Box::new(TcpStream::from(socket)), wrap, to_node }.greet(hello, limit)
+        });
+        match answered {
+            Ok(greeted) => return Ok(greeted),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
+            Err(error) => failed = error,
         }
     }
+    Err(failed)
 }
 
 fn connect_to_socket(path: &Path) -> io::Result<OwnedFd> {
@@ -146,13 +186,13 @@ fn connect_to_socket(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn connect_to(address: SocketAddr, is_over: &UnixStream) -> io::Result<OwnedFd> {
+fn connect_to(address: SocketAddr, limit: &Limit) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket(family)?;
     match rustix::net::connect(&socket, &SocketAddrAny::from(address)) {
         Ok(()) => {}
         Err(Errno::INPROGRESS) => {
-            wait(&socket, PollFlags::OUT, is_over)?;
+            wait(&socket, PollFlags::OUT, limit, Some(&limit.is_over))?;
             sockopt::socket_error(&socket)??;
         }
         Err(error) => return Err(error.into()),
@@ -165,45 +205,64 @@ fn socket(family: AddressFamily) -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, None)?)
 }
 
-/// Sends the greeting, returns the answer, and ends the connection in order.
-fn exchange(
-    stream: &mut (impl Read + Write + AsFd),
-    mut wrap: Wrap,
-    mut to_node: Vec<u8>,
-    hello: &ToNode,
-    is_over: &UnixStream,
-) -> io::Result<ToClient> {
-    let (mut plain, mut from_node) = (Vec::new(), Vec::new());
-    put_to_node(hello, &mut plain);
-    wrap.seal(&plain, &mut to_node).map_err(io::Error::other)?;
-    loop {
-        while !to_node.is_empty() {
-            wait(stream, PollFlags::OUT, is_over)?;
-            let count = stream.write(&to_node)?;
-            to_node.drain(..count);
+impl AskingLine {
+    /// Sends the greeting and returns the answer.
+    fn greet(mut self, hello: &ToNode, limit: &Limit) -> io::Result<(ToClient, Self)> {
+        let (mut plain, mut from_node) = (Vec::new(), Vec::new());
+        put_to_node(hello, &mut plain);
+        self.wrap.seal(&plain, &mut self.to_node).map_err(io::Error::other)?;
+        loop {
+            self.write(limit)?;
+            let mut scratch = [0; READ_BYTES];
+            let count = self.read(&mut scratch, limit)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let opened = self.wrap.open(&scratch[..count], &mut from_node, &mut self.to_node);
+            opened.map_err(io::Error::other)?;
+            if let Some((said, _)) = take_to_client(&from_node).map_err(io::Error::other)? {
+                return Ok((said, self));
+            }
         }
-        wait(stream, PollFlags::IN, is_over)?;
-        let mut scratch = [0; READ_BYTES];
-        let count = stream.read(&mut scratch)?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+
+    /// Ends the connection in order, so that the node does not take it for one that was cut.
+    fn end(&mut self, limit: &Limit) -> io::Result<()> {
+        self.wrap.end(&mut self.to_node).map_err(io::Error::other)?;
+        self.write(limit)?;
+        rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Write)?;
+        while self.read(&mut [0; READ_BYTES], limit)? > 0 {}
+        Ok(())
+    }
+
+    fn write(&mut self, limit: &Limit) -> io::Result<()> {
+        while !self.to_node.is_empty() {
+            wait(&self.stream, PollFlags::OUT, limit, None)?;
+            let count = self.stream.write(&self.to_node)?;
+            self.to_node.drain(..count);
         }
-        wrap.open(&scratch[..count], &mut from_node, &mut to_node).map_err(io::Error::other)?;
-        if let Some((said, _)) = take_to_client(&from_node).map_err(io::Error::other)? {
-            // If the node cannot be told, it sees the end of the connection.
-            let _ = wrap.end(&mut to_node).map(|()| stream.write(&to_node));
-            return Ok(said);
-        }
+        Ok(())
+    }
+
+    fn read(&mut self, into: &mut [u8], limit: &Limit) -> io::Result<usize> {
+        wait(&self.stream, PollFlags::IN, limit, None)?;
+        self.stream.read(into)
     }
 }
 
-/// Waits until something can be done with a stream. The error is `Interrupted` if it is not needed any more.
-fn wait(stream: &impl AsFd, what: PollFlags, is_over: &UnixStream) -> io::Result<()> {
+/// Waits until something can be done with a stream. The error is `TimedOut` if the time is over, or `is_over` becomes readable.
+fn wait(stream: &impl AsFd, what: PollFlags, limit: &Limit, is_over: Option<&UnixStream>) -> io::Result<()> {
     loop {
-        let mut waits = [PollFd::new(stream, what), PollFd::new(is_over, PollFlags::IN)];
-        match poll(&mut waits, None) {
-            Ok(_) if !waits[1].revents().is_empty() => return Err(io::ErrorKind::Interrupted.into()),
+        let left = Duration::from_micros(limit.until.since(now()).micros());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        let mut waits = vec![PollFd::new(stream, what)];
+        waits.extend(is_over.map(|is_over| PollFd::new(is_over, PollFlags::IN)));
+        match poll(&mut waits, Some(&left)) {
             Ok(_) if !waits[0].revents().is_empty() => return Ok(()),
+            Ok(1..) => return Err(io::ErrorKind::TimedOut.into()),
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

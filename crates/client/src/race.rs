@@ -5,7 +5,7 @@
 use meshlock_cluster::time::{Span, Time};
 
 /// How long an answer is waited for while no place has given a good one.
-const ANSWER_WITHIN: Span = Span::from_millis(1000);
+pub(super) const ANSWER_WITHIN: Span = Span::from_millis(1000);
 
 /// Places that answer within this time of the first one are equally near. Between them the order of the list decides.
 const EQUALLY_NEAR: Span = Span::from_millis(10);

@@ -192,6 +192,26 @@ fn a_command_keeps_its_lock_and_its_fence_when_its_node_leaves() {
     inside.ends(others[1]);
 }
 
+#[test]
+fn a_signal_reaches_the_command_also_while_a_node_that_does_not_answer_is_still_asked() {
+    let (files, nodes) = three_sites();
+    let _sites = files.start_all(&SITES);
+    // Accepts connections and says nothing.
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let gate = files.home().join("gate");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &gate, rustix::fs::Mode::RWXU).unwrap();
+    let nodes = format!("{},{nodes}", silent.local_addr().unwrap());
+    let script = "trap 'echo told; exit 3' TERM; echo in; while :; do read _ < gate; done";
+    let mut run = meshlock(files.home());
+    run.args(["run", "jobs", "--plain", "--node", &nodes, "--", "sh", "-c", script])
+        .current_dir(files.home());
+    let mut run = Process::start(run, files.home().join("run.log"));
+    assert_eq!(run.line(), "in");
+    run.signal(Signal::TERM);
+    assert_eq!(run.line(), "told");
+    assert_eq!(run.end().code(), Some(3), "{}", run.log());
+}
+
 struct EndLoad<'a>(&'a AtomicBool);
 
 impl Drop for EndLoad<'_> {

@@ -21,7 +21,10 @@ fn serve(mut stream: impl Read + Write, answer: Option<ToClient>) {
     let (mut bytes, mut scratch, deadline) = (Vec::new(), [0; 1000], Deadline::default());
     loop {
         deadline.check("the client ends its connection");
-        let Ok(count @ 1..) = stream.read(&mut scratch) else { return };
+        let count = stream.read(&mut scratch).expect("the connection ends in order");
+        if count == 0 {
+            return;
+        }
         bytes.extend_from_slice(&scratch[..count]);
         if let (Some((ToNode::Hello { .. }, _)), Some(answer)) = (take_to_node(&bytes).unwrap(), &answer) {
             let mut said = Vec::new();
