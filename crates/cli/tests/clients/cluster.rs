@@ -7,7 +7,7 @@ use std::path::Path;
 use meshlock_testing::eventually;
 use rustix::process::Signal;
 
-use crate::site::{Files, Process, json};
+use crate::site::{Client, Files, Process, json, meshlock};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
@@ -72,6 +72,22 @@ impl Cluster {
         let mut process = self.sites[site].take().unwrap();
         process.signal(Signal::TERM);
         assert!(process.end().success(), "{}", process.log());
+    }
+
+    /// Tells a site to leave the cluster, which it does when nothing is held through it. Returns the command, which waits for that.
+    pub(crate) fn begin_to_leave(&self, site: usize) -> Process {
+        let socket = self.files.path(&format!("{}.sock", NAMES[site]));
+        let mut remove = meshlock(self.files.home());
+        remove.args(["site", "remove", NAMES[site], "--yes", "--socket", &socket]);
+        let removing = Process::start(remove, self.files.home().join("remove.log"));
+        let status = || json(self.files.home(), &["status", "--socket", &socket]);
+        eventually("it leaves", || status()["leaving"] == true);
+        removing
+    }
+
+    /// Connects a client to the socket of a site.
+    pub(crate) fn client_of(&self, site: usize) -> Client {
+        self.files.client(NAMES[site], "test")
     }
 
     /// Waits until a site mirrors a session of the one before it.

@@ -64,3 +64,28 @@ fn a_client_whose_site_is_killed_keeps_its_locks_and_their_fences() {
 fn a_client_whose_site_is_stopped_keeps_its_locks_and_their_fences() {
     keeps_what_it_holds(Cluster::stop);
 }
+
+#[test]
+fn a_client_whose_session_has_moved_goes_back_when_the_other_site_leaves() {
+    async_test(async {
+        let mut cluster = Cluster::start();
+        let doors = cluster.doors(0);
+        let endpoints = doors[..2].iter().map(|door| Endpoint::tcp_plaintext(door).unwrap());
+        let ours = Client::connect(endpoints).await.unwrap();
+        let held = hold(&ours).await;
+        let (site, _) = cluster.holder(2, LOCK).expect("it is held");
+        let other = 1 - site;
+        cluster.kill(site);
+        eventually("the session has moved", || cluster.holder(2, LOCK).is_some_and(|(at, _)| at == other));
+        drop(held);
+        cluster.start_again(site);
+        // It does not leave while this is held, and refuses all that is new.
+        let mut holder = cluster.client_of(other);
+        holder.acquire("library/holder");
+        let mut leaving = cluster.begin_to_leave(other);
+        let guard = ours.lock(LOCK).await.unwrap();
+        assert_eq!(cluster.holder(2, LOCK), Some((site, guard.fence().to_string())));
+        holder.release();
+        assert!(leaving.end().success(), "{}", leaving.log());
+    });
+}
