@@ -17,17 +17,6 @@ _Question = Generator[Tuple[socket.socket, int], None, bool]
 _LONGEST_STATUS = 1000
 
 
-def _shake_hands(sock: ssl.SSLSocket) -> Generator[Tuple[socket.socket, int], None, None]:
-    while True:
-        try:
-            sock.do_handshake()
-            return
-        except ssl.SSLWantReadError:
-            yield sock, selectors.EVENT_READ
-        except ssl.SSLWantWriteError:
-            yield sock, selectors.EVENT_WRITE
-
-
 def _exchange(sock: socket.socket, endpoint: _wire.Endpoint) -> _Question:
     """Sends the request, and reads the status of the answer."""
     request = f"GET {_nearest.QUESTION} HTTP/1.1\r\nHost: {endpoint}\r\nConnection: close\r\n\r\n".encode()
@@ -41,8 +30,11 @@ def _exchange(sock: socket.socket, endpoint: _wire.Endpoint) -> _Question:
             said += part
             if not part or len(said) > _LONGEST_STATUS:
                 break
-        except (BlockingIOError, ssl.SSLWantReadError):
+        except BlockingIOError:
             yield sock, selectors.EVENT_WRITE if request else selectors.EVENT_READ
+        # TLS may have to read before it can write: sending begins with the handshake.
+        except ssl.SSLWantReadError:
+            yield sock, selectors.EVENT_READ
         except ssl.SSLWantWriteError:
             yield sock, selectors.EVENT_WRITE
     return said.split()[1:2] == [b"200"]
@@ -52,7 +44,7 @@ def _ask(endpoint: _wire.Endpoint) -> _Question:
     """Asks one place. Its name is resolved first, which the system does only in calls that block."""
     try:
         addresses = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
-    except OSError:
+    except (OSError, UnicodeError):
         return False
     for family, kind, protocol, _, address in addresses:
         sock = socket.socket(family, kind, protocol)
@@ -65,7 +57,6 @@ def _ask(endpoint: _wire.Endpoint) -> _Question:
                 continue
             if endpoint.tls is not None:
                 sock = endpoint.tls.wrap_socket(sock, server_hostname=endpoint.host, do_handshake_on_connect=False)
-                yield from _shake_hands(sock)
             return (yield from _exchange(sock, endpoint))
         except OSError:
             # The name may have another address.

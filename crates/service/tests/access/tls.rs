@@ -240,7 +240,18 @@ async def main():
     client = meshlock.AsyncClient(url, ca=ca, certificate=certificate, key=key)
     async with client.lock("py", wait=60) as held:
         assert not held.is_lost() and held.fence > fences[-1]
+    # Nobody listens on the discard port of this machine: the other place is the nearest.
+    several = meshlock.AsyncClient(["https://127.0.0.1:9", url], ca=ca, certificate=certificate, key=key)
+    await (await several.acquire("py", wait=60)).release()
+    assert list(several._places.order) == [1, 0], several._places.order
 
 asyncio.run(main())
+several = meshlock.Client(["https://127.0.0.1:9", url], ca=ca, certificate=certificate, key=key)
+several.acquire("py", wait=60).release()
+assert list(several._places.order) == [1, 0], several._places.order
+# With another authority than the node's none of them can be used.
+stranger = meshlock.Client(["https://127.0.0.1:9", url])
+stranger._places.ask_all()
+assert list(stranger._places.order) == [0, 1], stranger._places.order
 print("done")
 "#;
