@@ -86,9 +86,10 @@ fn a_command_that_waits_asks_another_node_when_its_own_is_killed() {
 }
 
 #[test]
-fn a_rolling_restart_fails_no_command_that_is_given_several_nodes() {
+fn a_rolling_restart_fails_no_command_that_is_given_several_nodes_and_loses_no_lock() {
     let (files, nodes) = three_sites();
     let mut sites = files.start_all(&SITES);
+    let inside = Inside::start(&files, &nodes);
     let (is_over, done) = (AtomicBool::new(false), AtomicU32::new(0));
     let all_at = |site: &str| {
         let status = json(files.home(), &["status", "--socket", &files.path(&format!("{site}.sock"))]);
@@ -117,6 +118,8 @@ fn a_rolling_restart_fails_no_command_that_is_given_several_nodes() {
         }
     });
     assert!(done.load(Ordering::Relaxed) > 9);
+    eventually("the lock is held with the same fence", || inside.held_at(0).is_some());
+    inside.ends(0);
 }
 
 /// A command under the lock `jobs` that prints its fence, and runs until the test lets it go.
