@@ -76,6 +76,7 @@ fn bad_input_names_the_thing_and_exits_with_64() {
         ),
         (&["errata", "lodha-not-live", "--markdown"], "cannot be used with"),
         (&["prove", "centrl"], "no model of 'centrl' (did you mean 'central'?)"),
+        (&["prove", "makki"], "makki has no model: docs/PROVED.md says what was tried"),
         (&["prove", "lease", "--record", "x.md"], "--record writes the document of `all`, or of one model"),
     ] {
         let output = meshlock(arguments);
@@ -100,11 +101,95 @@ fn prove_shows_the_table_of_clauses_and_what_was_compared() {
 }
 
 #[test]
+fn prove_prints_each_question_with_its_solvers_their_verdicts_and_steps_as_json() {
+    if !(meshlock_testing::needs_program("z3") && meshlock_testing::needs_program("cvc5")) {
+        return;
+    }
+    let documents = json(&["prove", "census", "--json"]);
+    let [census] = documents.as_array().expect("a list").as_slice() else { panic!("{documents}") };
+    assert_eq!((&census["algorithm"], &census["holds"]), (&"census".into(), &true.into()));
+    for question in census["questions"].as_array().expect("a list") {
+        assert!(question["action"].is_string() && question["clause"].is_string(), "{question}");
+        assert_eq!(question["judgement"], "proved");
+        assert!(question["counterexample"].is_null());
+        let answers = question["answers"].as_array().expect("a list");
+        assert_eq!(answers.iter().map(|answer| &answer["solver"]).collect::<Vec<_>>(), ["z3", "cvc5"]);
+        for answer in answers {
+            assert_eq!(answer["answer"], "impossible");
+            assert!(
+                answer["steps"].as_u64() < answer["limit"].as_u64() && answer["steps"].is_u64(),
+                "{answer}"
+            );
+        }
+    }
+    let possible = census["possible"].as_array().expect("a list");
+    assert!(possible.iter().all(|found| !found["state"].as_array().expect("a state").is_empty()));
+    let wrong = json(&["prove", "census", "--wrong", "--json"]);
+    let [first, ..] = wrong.as_array().expect("a list").as_slice() else { panic!("{wrong}") };
+    assert_eq!((&first["action"], &first["clause"]), (&"open".into(), &"all_have_stopped".into()));
+    assert!(first["counterexample"]["step"].as_str().expect("a step").starts_with("open("), "{first}");
+}
+
+#[test]
 fn a_missing_solver_is_named_with_its_package() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
     let output = command.args(["prove", "central"]).env("PATH", "/nonexistent").output_in_time();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("cannot start z3") && stderr(&output).contains("apt-get install z3"));
+}
+
+/// What `meshlock prove census` says with this shell script in place of a solver, and another one in place of the other.
+fn proved_by(z3: &str, cvc5: Option<&str>) -> Output {
+    use std::os::unix::fs::PermissionsExt as _;
+    static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("meshlock-solvers-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for (name, script) in [("z3", Some(z3)), ("cvc5", cvc5)] {
+        let Some(script) = script else { continue };
+        let file = folder.join(name);
+        std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a script");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
+    let output = command.args(["prove", "census", "--json"]).env("PATH", &folder).output_in_time();
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+    assert_eq!(stdout(&output), "", "nothing on stdout but results");
+    output
+}
+
+#[test]
+fn a_solver_that_dies_or_talks_nonsense_is_named_with_what_it_said() {
+    // It is started once without questions, to see that it is there.
+    let idle = "read first || exit 0; ";
+    for (script, says) in [
+        ("exit 3", "z3 answered 0 of 27 questions, then exit status: 3, and said: nothing"),
+        ("echo 'no such option' >&2; exit 1", "and said: no such option"),
+        ("while :; do echo rubbish; done", "was stopped because it made no sense, and said: rubbish"),
+        (
+            "echo unsat; echo '(:rlimit 5)'; echo unsat; echo '(:rlimit 5)'; kill -9 $$",
+            "z3 answered 2 of 27 questions, then signal: 9 (SIGKILL)",
+        ),
+        ("echo unsat; echo unsat", "z3 answered 0 of 27 questions"),
+        ("printf '\\377\\n'", "z3 answered 0 of 27 questions"),
+    ] {
+        let output = proved_by(&format!("{idle}{script}"), Some("exit 0"));
+        assert_eq!(output.status.code(), Some(2), "{script}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{script}: {}", stderr(&output));
+    }
+    // Answers without the values that they were about.
+    let sat = "while read line; do case \"$line\" in '(check-sat)') echo sat;; '(get-info'*) echo '(:rlimit 5)';; \
+               '(get-value'*) echo '((site 1';; esac; done";
+    let cvc5 = "while read line; do case \"$line\" in '(check-sat)') echo unsat;; '(get-info'*) \
+                echo '(:all-statistics ())';; esac; done";
+    let output = proved_by(sat, Some(cvc5));
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("z3 answered 1 of 1 questions, then exit status: 0, and said: ((site 1")
+    );
+    // The second one is missing: that is said before the first one is asked.
+    let output = proved_by(&format!("{idle}echo unasked >&2"), None);
+    assert!(stderr(&output).contains("cannot start cvc5") && !stderr(&output).contains("unasked"));
 }
 
 #[test]

@@ -25,12 +25,18 @@ steps, never by a clock.
 A proof about a model says nothing about a program. So the code that ships is compared with its model in everything that the explorer
 reaches in the runs listed: every step of the code is an action of the model or changes nothing in it, and every clause holds in every state.
 Where a model says in an action of its own what follows another one at once, at the same site, a step of the code is the first with all that
-follow.
+follow. Some proofs have *ghosts*: relations that record what has happened. No step depends on them, which is required of the model's text, and the
+start says what they are. So they, and the clauses that speak of them, are left out of the comparison.
 What each section claims is exactly this: **proved for every N in the model; code and model agree on every step of these runs.**
 
 The models are in [crates/proof/src/models](../crates/proof/src/models), one file for each algorithm, to be read beside the algorithm's own.
 `meshlock prove NAME` asks everything again and prints the table of clauses and actions. A question that a solver cannot prove is shown with a
 counterexample to induction. Deadlock is covered where a theorem says so; starvation is left to the explorer.
+
+A proof can be about nothing: an invariant that no state fulfils, an action that can never happen, a theorem about what never is. So for the
+start, for each action, and for what each theorem is about, z3 looks for a small instance of the model in which the axioms and all clauses
+hold, and the project's own evaluator confirms it; what is recorded here was found for all of them. The exceptions are named: theorems about a
+deadlock, which no finite instance has.
 
 ";
 
@@ -44,17 +50,18 @@ pub(crate) const RESISTING: &str = "
 |---|---|
 | `makki` | Nothing was asked of a solver. Its semaphore and its RELEASEs count permits that have no names, and which permit a RELEASE gives back is a \
 difference of totals at two sites. So no site's state says which token of a sort it holds, as the comparison with the code needs. |
-| `naimi-trehel`: every request finds the tail | The clause `request_sent(j, i, k, n) -> i != k` is not inductive: site 0 waits, its request is on its way \
-to site 1, and the father of site 1 is site 0; `pass_on` sends the request home. To exclude that state takes an order of the fathers \
-that every path reversal keeps. It was not looked for further. |
-| `bulgannawar-vaidya`: every request finds its token | Its pointers turn in the same way, one forest for each token, and tags mend them from outside. \
-Not tried beyond the clauses above. Its errata lose requests, not exclusion: the texts fail at clauses about pointers. |
+| `bulgannawar-vaidya`: every request finds its token | Its pointers turn as the fathers of `naimi-trehel` do, one forest for each token, and tags mend them from \
+outside. The ghosts of that proof record a tree in which every step turns one path; here an INFORM may cut one and hang it elsewhere, and a request may turn the pointers \
+of several tokens. Not tried beyond the clauses above. Its errata lose requests, not exclusion: the texts fail at clauses about pointers. |
 | `delegated` with several permits, or shorter chains | A chain takes a K-th of the queue, or what is left of its length: numbers that the model \
 cannot say. |
 | `raymond` with failures, and its erratum `raymond-recovery-delay` | The model has no failures. That every HOLDER leads to the privilege is a clause \
 about one privilege that is never lost. |
 | `raymond-k`: that K are inside whenever the first that waits cannot enter | The model has no counting beyond small sets. What is proved is that everyone \
 whose reply it misses is inside, or has a message on its way. |
+
+A counterexample to induction is shown as a state and a step, in words ([prove.md](prove.md#when-something-fails)). The lab does not open it: the lab plays
+runs of the code from a first state, and there is none to such a state.
 
 Crashes and recovery are in no model, so the errata and deliberate bugs that concern them are left to [exploration](CHECKED.md). That
 Sanders' conditions are necessary is not proved here; `crates/check/src/theorem.rs` shows it for three sites, by exploring every structure.
@@ -102,6 +109,7 @@ fn summary(examined: &Examined, text: &mut String) {
     let verdict = match (is_proved(&examined.judged), examined.holds()) {
         (true, true) if examined.ties.is_empty() => "proved",
         (true, true) => "proved, and tied to the code",
+        (true, false) if examined.empty().next().is_some() => "proved, but about nothing",
         (true, false) => "proved, but the code differs",
         (false, _) => "not proved",
     };
@@ -130,6 +138,12 @@ fn section(examined: &Examined, text: &mut String) {
         let names = obstacles.join("`, `");
         line(text, format_args!("The model leaves the decidable fragment of solvers (EPR) in `{names}`.\n"));
     }
+    let ghosts: Vec<&str> =
+        model.symbols.iter().filter(|symbol| symbol.is_ghost).map(|symbol| symbol.name.as_str()).collect();
+    if !ghosts.is_empty() {
+        let names = ghosts.join("`, `");
+        line(text, format_args!("Ghosts, on which no step depends: `{names}`.\n"));
+    }
     line(text, format_args!("**Proved**\n"));
     let of_kind = |kind| model.clauses.iter().filter(move |clause| clause.kind == kind);
     listed(of_kind(ClauseKind::Safety).chain(&model.theorems), text);
@@ -152,6 +166,15 @@ fn section(examined: &Examined, text: &mut String) {
     let consistent = if model.axioms.is_empty() { "" } else { consistent };
     line(text, format_args!("\n**Assumed**: `{ordered}` have a total order. {consistent}\n"));
     listed(model.axioms.iter(), text);
+    if !examined.covered.about_nothing.is_empty() {
+        let names = examined.covered.about_nothing.join("`, `");
+        line(
+            text,
+            format_args!(
+                "\nNo small instance has what these theorems are about, which is what they are for: `{names}`."
+            ),
+        );
+    }
     ties(examined, text);
     untaken(examined, text);
     noticed(examined, text);
@@ -216,8 +239,8 @@ fn noticed(examined: &Examined, text: &mut String) {
     for (mutant, place) in covered.mutants {
         line(text, format_args!("| `{mutant:?}` | the code | {place} |"));
     }
-    for mutant in covered.beyond {
-        line(text, format_args!("| `{mutant:?}` | the code | not at all: it concerns what is not covered |"));
+    for (mutant, reason) in covered.beyond {
+        line(text, format_args!("| `{mutant:?}` | the code | not at all: {reason} |"));
     }
     for WrongModel { about, erratum, fails_at: (action, clause), .. } in covered.wrong {
         let of = erratum.map_or("the model".to_owned(), |erratum| {

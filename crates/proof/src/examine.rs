@@ -2,9 +2,10 @@
 
 use crate::model::ProofModel;
 use crate::models::Covered;
+use crate::possible::{Possible, PossibleInstance};
 use crate::prove::{self, Judged};
 use crate::query::Query;
-use crate::solver::{Solver, SolverAnswer, SolverError};
+use crate::solver::{Solver, SolverAnswer, SolverError, SolverReply};
 use crate::tie::{TieBreak, TieReport, TieRun};
 
 /// What was found about one algorithm.
@@ -14,6 +15,8 @@ pub struct Examined {
     pub model: ProofModel,
     /// The answers of [`Solver::ALL`].
     pub judged: Vec<Judged>,
+    /// Whether what the proof is about is possible.
+    pub possible: Vec<PossibleInstance>,
     /// The runs of the code, up to the first in which code and model part.
     pub ties: Vec<(TieRun, Result<TieReport, TieBreak>)>,
 }
@@ -22,6 +25,7 @@ pub struct Examined {
 #[derive(Clone, Copy, Debug)]
 pub enum Doing {
     Asking(Solver, Query),
+    Looking(Possible),
     Comparing(TieRun),
 }
 
@@ -45,12 +49,17 @@ pub fn examine(
     let judged = prove::judge(&model, &queries, &Solver::ALL, &mut |solver, query| {
         progress(Doing::Asking(solver, query));
     })?;
+    let looked = Possible::all(&model).into_iter().map(|what| {
+        progress(Doing::Looking(what));
+        what.find(&model)
+    });
+    let possible = looked.collect::<Result<_, _>>()?;
     let long = if effort == TieEffort::Long { covered.long_runs } else { &[] };
     let ties = covered.runs.iter().chain(long).map(|run| {
         progress(Doing::Comparing(*run));
         (*run, covered.compare(run))
     });
-    Ok(Examined { covered, ties: ties.collect(), judged, model })
+    Ok(Examined { covered, ties: ties.collect(), judged, possible, model })
 }
 
 impl Examined {
@@ -60,19 +69,42 @@ impl Examined {
         ties: Vec<(TieRun, Result<TieReport, TieBreak>)>,
     ) -> Examined {
         let model = covered.model();
-        let answers = vec![SolverAnswer::Impossible; Solver::ALL.len()];
-        let proved = Query::all(&model).into_iter().map(|query| Judged { query, answers: answers.clone() });
-        Examined { covered, judged: proved.collect(), ties, model }
+        let replies = vec![SolverReply { answer: SolverAnswer::Impossible, steps: None }; Solver::ALL.len()];
+        let proved = Query::all(&model).into_iter().map(|query| Judged { query, replies: replies.clone() });
+        Examined { covered, judged: proved.collect(), possible: Vec::new(), ties, model }
     }
 
-    /// Whether every question is proved and the code agrees in every run.
+    /// Whether every question is proved, the proof is about something, and the code agrees in every run.
     pub fn holds(&self) -> bool {
-        prove::is_proved(&self.judged) && self.ties.iter().all(|(_, tie)| tie.is_ok())
+        prove::is_proved(&self.judged)
+            && self.empty().next().is_none()
+            && self.ties.iter().all(|(_, tie)| tie.is_ok())
+    }
+
+    /// What should be possible, and of which no instance was found; or the other way round.
+    pub fn empty(&self) -> impl Iterator<Item = Possible> {
+        let is_found_as_it_should = |found: &&PossibleInstance| {
+            let name = found.what.name(&self.model);
+            let is_premise = matches!(found.what, Possible::Premise { .. });
+            found.state.is_some() != (is_premise && self.covered.about_nothing.contains(&name))
+        };
+        self.possible.iter().filter(move |found| !is_found_as_it_should(found)).map(|found| found.what)
+    }
+
+    /// The question that took a solver most steps, and how many.
+    pub fn hardest(&self, solver: Solver) -> Option<(Query, u64)> {
+        let at = Solver::ALL.into_iter().position(|other| other == solver)?;
+        let taken =
+            self.judged.iter().filter_map(|judged| Some((judged.query, judged.replies.get(at)?.steps?)));
+        taken.max_by_key(|(_, steps)| *steps)
     }
 
     /// The number of questions that a solver has proved.
     pub fn proved_by(&self, solver: Solver) -> usize {
         let at = Solver::ALL.into_iter().position(|other| other == solver).unwrap_or_default();
-        self.judged.iter().filter(|judged| judged.answers.get(at) == Some(&SolverAnswer::Impossible)).count()
+        let is_proved = |judged: &&Judged| {
+            judged.replies.get(at).is_some_and(|reply| reply.answer == SolverAnswer::Impossible)
+        };
+        self.judged.iter().filter(is_proved).count()
     }
 }

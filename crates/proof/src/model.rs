@@ -36,6 +36,8 @@ pub struct Symbol {
     pub result: Option<SortId>,
     /// Whether no action may change it: what all sites share from the start.
     pub is_fixed: bool,
+    /// Whether it is of the proof only: no step depends on it.
+    pub is_ghost: bool,
 }
 
 /// A value of some sort.

@@ -2,13 +2,13 @@
 
 use crate::model::ProofModel;
 use crate::query::Query;
-use crate::solver::{Solver, SolverAnswer, SolverError};
+use crate::solver::{QuestionAbout, Solver, SolverAnswer, SolverError, SolverReply};
 
-/// The answers to one question, in the order of the solvers that were asked.
+/// The replies to one question, in the order of the solvers that were asked.
 #[derive(Clone, Debug)]
 pub struct Judged {
     pub query: Query,
-    pub answers: Vec<SolverAnswer>,
+    pub replies: Vec<SolverReply>,
 }
 
 /// What the answers to a question come to.
@@ -26,7 +26,7 @@ pub enum Judgement {
 impl Judged {
     /// What the answers come to.
     pub fn judgement(&self) -> Judgement {
-        let has = |answer| self.answers.contains(&answer);
+        let has = |answer| self.replies.iter().any(|reply| reply.answer == answer);
         match (has(SolverAnswer::Impossible), has(SolverAnswer::Possible)) {
             (true, true) => Judgement::Contradictory,
             (true, false) => Judgement::Proved,
@@ -36,19 +36,22 @@ impl Judged {
     }
 }
 
-/// Puts `queries` to `solvers`. `progress` is called after each answer.
+/// Puts `queries` to `solvers`, of which none may be missing. `progress` is called after each answer.
 pub fn judge(
     model: &ProofModel,
     queries: &[Query],
     solvers: &[Solver],
     progress: &mut dyn FnMut(Solver, Query),
 ) -> Result<Vec<Judged>, SolverError> {
+    for &solver in solvers {
+        solver.is_there()?;
+    }
     let scripts: Vec<String> = queries.iter().map(|query| query.script(model)).collect();
     let mut judged: Vec<Judged> =
-        queries.iter().map(|&query| Judged { query, answers: Vec::new() }).collect();
+        queries.iter().map(|&query| Judged { query, replies: Vec::new() }).collect();
     for &solver in solvers {
-        solver.ask(&scripts, &mut |number, answer| {
-            judged[number].answers.push(answer);
+        solver.ask(QuestionAbout::Sorts, &scripts, &mut |number, reply| {
+            judged[number].replies.push(reply);
             progress(solver, queries[number]);
         })?;
     }

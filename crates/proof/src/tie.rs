@@ -5,6 +5,8 @@
 //! of the model or change nothing in it. And no site may refuse a message, or enter with a permit that is in use: what the explorer itself
 //! objects to in a step.
 //!
+//! What is of the proof only, the model's ghosts, is left out, with the clauses that speak of it: no step depends on it.
+//!
 //! One step of the code may be several actions: what a site sends to itself it also receives within the step, and a model may say in an
 //! action of its own what follows at once ([`ActionPart`]). Then the step must take all that follows: no such action is possible in any
 //! state of the code.
@@ -104,6 +106,7 @@ impl TieBreak {
 
 /// Compares everything within one run of the algorithm `A`, with the options of `spec`, with the model.
 pub fn compare<A: Modelled>(model: &ProofModel, spec: &Spec, run: &TieRun) -> Result<TieReport, TieBreak> {
+    let model = &model.without_ghosts();
     let mut bounds = Bounds::new(run.sites, run.entries).with_permits(run.permits);
     if spec.info.channels == Channels::Unordered {
         bounds = bounds.unordered();

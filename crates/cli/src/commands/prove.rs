@@ -1,6 +1,8 @@
 //! `meshlock prove [NAME|all]`: proves algorithms for every number of sites, and compares their code with the models.
 
+mod json;
 mod lease;
+mod wrong;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,7 +22,7 @@ use meshlock_proof::recorded;
 use meshlock_proof::solver::{Solver, SolverAnswer, SolverError};
 use meshlock_proof::tie::{TieBreak, TieReport, TieRun};
 use meshlock_protocol::registry::spec::did_you_mean;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::output::{self, CommandOutcome, UsageError};
 
@@ -37,8 +39,11 @@ pub(crate) struct Arguments {
     /// Compare the code with the model in the larger runs, too: minutes
     #[arg(long)]
     long: bool,
+    /// Show instead how each wrong model fails, also those of printed texts with errors: the clause, with a state and a step that break it
+    #[arg(long, conflicts_with = "long")]
+    wrong: bool,
     /// Write docs/PROVED.md, or with a NAME only what it says of that model
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "long"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "long", "wrong"])]
     record: Option<PathBuf>,
 }
 
@@ -71,8 +76,14 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         return Err(UsageError::new("--record writes the document of `all`, or of one model").into());
     }
     let effort = if arguments.long { TieEffort::Long } else { TieEffort::Short };
-    match prove(&chosen, effort, matches!(name, "all" | lease::NAME)) {
-        Ok(proved) => proved.tell(arguments, out),
+    let told = if arguments.wrong {
+        wrong::tell(&chosen, arguments.json, out)
+    } else {
+        prove(&chosen, effort, matches!(name, "all" | lease::NAME))
+            .and_then(|proved| proved.tell(arguments, out))
+    };
+    match told {
+        Ok(outcome) => Ok(outcome),
         Err(error) if error.downcast_ref::<SolverError>().is_some() => {
             eprintln!("meshlock: {error}");
             Ok(CommandOutcome::Unfinished)
@@ -101,9 +112,9 @@ impl Proved {
             let document = self.document(arguments, path)?;
             output::create("--record", path)?.write_all(document.as_bytes())?;
         } else if arguments.json {
-            let models = self.models.iter().map(describe);
+            let models = self.models.iter().map(json::describe);
             let inequalities = self.inequalities.iter().map(|judged| Ok(lease::describe(judged)));
-            let documents: Vec<Value> = models.chain(inequalities).collect::<anyhow::Result<_>>()?;
+            let documents: Vec<Value> = models.chain(inequalities).collect::<Result<_, SolverError>>()?;
             output::json(out, &documents)?;
         } else {
             for timed in &self.models {
@@ -143,6 +154,12 @@ impl Proved {
 fn unknown(name: &str) -> UsageError {
     let names: Vec<&str> = models::all().flat_map(Covered::names).chain([lease::NAME]).collect();
     let nearest = did_you_mean(name, &names);
+    if meshlock_protocol::registry::ALL.iter().any(|info| info.name == name) {
+        return UsageError::new(format!(
+            "{name} has no model: docs/PROVED.md says what was tried; there are models of {}",
+            names.join(", ")
+        ));
+    }
     UsageError::new(format!("no model of '{name}'{nearest}; there are models of {}", names.join(", ")))
 }
 
@@ -172,6 +189,9 @@ fn timed(covered: &'static Covered, effort: TieEffort) -> anyhow::Result<TimedPr
             let (action, clause) = (query.action_name(&model), query.clause_name(&model));
             bar.set_message(format!("{}: {}: {action}, {clause}", covered.name, solver.program()));
             bar.inc(1);
+        }
+        Doing::Looking(what) => {
+            bar.set_message(format!("{}: is {} possible?", covered.name, what.name(&model)));
         }
         Doing::Comparing(TieRun { sites, entries, .. }) => {
             bar.set_message(format!("{}: the code, {sites} sites, {entries} entries each", covered.name));
@@ -206,6 +226,16 @@ fn show(TimedProof { examined, took }: &TimedProof, out: &mut dyn Write) -> anyh
     for judged in examined.judged.iter().filter(|judged| judged.judgement() != Judgement::Proved) {
         show_failure(examined, judged, out)?;
     }
+    for what in examined.empty() {
+        writeln!(out, "\na proof about nothing: no small instance of {}", what.name(model))?;
+    }
+    for solver in Solver::ALL {
+        if let Some((query, steps)) = examined.hardest(solver) {
+            let (action, clause) = (query.action_name(model), query.clause_name(model));
+            let (program, limit) = (solver.program(), solver.limit());
+            writeln!(out, "hardest for {program}: {action}, {clause}: {steps} steps of {limit}")?;
+        }
+    }
     for (run, tie) in &examined.ties {
         writeln!(out, "code, {}: {}", describe_run(run), describe_tie(tie))?;
     }
@@ -227,7 +257,7 @@ fn show(TimedProof { examined, took }: &TimedProof, out: &mut dyn Write) -> anyh
 /// One cell of the table.
 fn mark(examined: &Examined, query: Query) -> &'static str {
     let Some(judged) = examined.judged.iter().find(|judged| judged.query == query) else { return "·" };
-    let proved = judged.answers.iter().map(|&answer| answer == SolverAnswer::Impossible);
+    let proved = judged.replies.iter().map(|reply| reply.answer == SolverAnswer::Impossible);
     match (judged.judgement(), proved.collect::<Vec<_>>().as_slice()) {
         (Judgement::Proved, [true, true]) => "✓",
         (Judgement::Proved, [true, _]) => "z",
@@ -244,12 +274,16 @@ fn show_failure(examined: &Examined, judged: &Judged, out: &mut dyn Write) -> an
     writeln!(out, "\nnot proved: {action}, {clause}")?;
     match counterexample::find(model, judged.query)? {
         None => writeln!(out, "  no small counterexample to induction")?,
-        Some(Breaking { before, step, change }) => {
-            writeln!(out, "  in this state: {}", before.join(", "))?;
-            if let Some(step) = step {
-                writeln!(out, "  {step} breaks it: {}", change.join(", "))?;
-            }
-        }
+        Some(breaking) => show_breaking(&breaking, out)?,
+    }
+    Ok(())
+}
+
+/// A counterexample to induction.
+fn show_breaking(Breaking { before, step, change }: &Breaking, out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "  in this state: {}", before.join(", "))?;
+    if let Some(step) = step {
+        writeln!(out, "  {step} breaks it: {}", change.join(", "))?;
     }
     Ok(())
 }
@@ -269,50 +303,4 @@ fn describe_tie(tie: &Result<TieReport, TieBreak>) -> String {
         }
         Err(why) => format!("DIFFERS: {why}"),
     }
-}
-
-fn describe(TimedProof { examined, took }: &TimedProof) -> anyhow::Result<Value> {
-    let model = &examined.model;
-    let mut questions = Vec::new();
-    for judged in &examined.judged {
-        let judgement = judged.judgement();
-        let breaking = match judgement {
-            Judgement::Proved => None,
-            Judgement::Refuted | Judgement::Open | Judgement::Contradictory => {
-                counterexample::find(model, judged.query)?
-            }
-        };
-        questions.push(json!({
-            "action": judged.query.action_name(model),
-            "clause": judged.query.clause_name(model),
-            "judgement": format!("{judgement:?}").to_lowercase(),
-            "answers": Solver::ALL.iter().zip(&judged.answers).map(|(solver, answer)| {
-                json!({ "solver": solver.program(), "answer": format!("{answer:?}").to_lowercase() })
-            }).collect::<Vec<_>>(),
-            "counterexample": breaking.map(|Breaking { before, step, change }| {
-                json!({ "before": before, "step": step, "change": change })
-            }),
-        }));
-    }
-    let runs = examined.ties.iter().map(|(run, tie)| {
-        let compared = tie.as_ref().ok();
-        json!({
-            "sites": run.sites,
-            "permits": run.permits,
-            "entries": run.entries,
-            "inside": run.inside,
-            "states": compared.map(|tie| tie.states),
-            "steps": compared.map(|tie| tie.steps),
-            "whole": compared.map(|tie| tie.is_whole),
-            "differs": tie.as_ref().err().map(ToString::to_string),
-        })
-    });
-    Ok(json!({
-        "algorithm": examined.covered.name,
-        "scope": examined.covered.scope,
-        "holds": examined.holds(),
-        "seconds": took.as_secs_f64(),
-        "questions": questions,
-        "code": runs.collect::<Vec<_>>(),
-    }))
 }

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 pub use term::{Rational, TermError};
 
-use crate::solver::{Solver, SolverAnswer, SolverError};
+use crate::solver::{QuestionAbout, Solver, SolverAnswer, SolverError, SolverReply};
 use term::Term;
 
 /// A claim about real numbers that follows from assumptions.
@@ -55,7 +55,7 @@ pub struct WrongAssumption {
 pub struct JudgedInequality {
     pub inequality: &'static Inequality,
     /// In the order of [`Solver::ALL`].
-    pub answers: Vec<SolverAnswer>,
+    pub replies: Vec<SolverReply>,
     /// Whether the assumptions do not contradict each other, by both solvers.
     pub is_consistent: bool,
     /// For each wrong assumption the numbers that fulfil everything but the claim.
@@ -65,7 +65,7 @@ pub struct JudgedInequality {
 impl JudgedInequality {
     /// Whether both solvers have proved it, and refuted what is wrong.
     pub fn holds(&self) -> bool {
-        self.answers.iter().all(|answer| *answer == SolverAnswer::Impossible)
+        self.replies.iter().all(|reply| reply.answer == SolverAnswer::Impossible)
             && self.is_consistent
             && self.counterexamples.iter().all(Option::is_some)
     }
@@ -76,16 +76,16 @@ impl Inequality {
     pub fn judge(&'static self) -> Result<JudgedInequality, SolverError> {
         let refuted = |text: String| format!("{text}(assert (not {}))\n", self.claim);
         let questions = [refuted(self.script(None)), self.script(None)];
-        let (mut answers, mut is_consistent) = (Vec::new(), true);
+        let (mut replies, mut is_consistent) = (Vec::new(), true);
         for solver in Solver::ALL {
-            solver.ask(&questions, &mut |number, answer| match number {
-                0 => answers.push(answer),
-                _ => is_consistent &= answer == SolverAnswer::Possible,
+            solver.ask(QuestionAbout::Reals, &questions, &mut |number, reply| match number {
+                0 => replies.push(reply),
+                _ => is_consistent &= reply.answer == SolverAnswer::Possible,
             })?;
         }
         let every = self.wrong.iter().map(|wrong| self.counterexample(&refuted(self.script(Some(wrong)))));
         let counterexamples = every.collect::<Result<_, _>>()?;
-        Ok(JudgedInequality { inequality: self, answers, is_consistent, counterexamples })
+        Ok(JudgedInequality { inequality: self, replies, is_consistent, counterexamples })
     }
 
     /// The variables and assumptions in SMT-LIB.
@@ -105,21 +105,13 @@ impl Inequality {
 
     /// Numbers that fulfil `script`, by z3, if there are any.
     fn counterexample(&self, script: &str) -> Result<Option<String>, SolverError> {
-        let names: Vec<&str> = self.variables.iter().map(|(name, _)| *name).collect();
-        let mut said = Vec::new();
-        Solver::Z3.talk(
-            format!("{script}(check-sat)\n(get-value ({}))\n", names.join(" ")),
-            &mut |line| {
-                said.push(line.to_owned());
-            },
-        )?;
-        let Some((_, values)) = said.split_first().filter(|(answer, _)| *answer == "sat") else {
-            return Ok(None);
+        let names: Vec<String> = self.variables.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let values = Solver::find_values(QuestionAbout::Reals, script, &names)?;
+        let shown = |values: Vec<String>| {
+            let pairs = names.iter().zip(values).map(|(name, value)| format!("({name} {value})"));
+            pairs.collect::<Vec<_>>().join(" ")
         };
-        let values = values.join(" ");
-        // A list of pairs, in parentheses of its own.
-        let pairs = values.strip_prefix('(').and_then(|values| values.strip_suffix(')'));
-        Ok(pairs.map(str::to_owned))
+        Ok(values.map(shown))
     }
 
     /// Whether an assumption holds of these numbers.

@@ -105,7 +105,7 @@ axiom zero_is_first "No number is before zero.": zero <= n;
 axiom succ_rises "A number is before the one that follows it.": succ(n, m) -> n < m;
 
 init one_place "A token is at one site, which has no other, and used or kept there.":
-    (here(i, p) & here(j, p) -> i = j) & (here(i, p) & here(i, q) -> p = q) & !(keeping(i, p) & uses(i, q));
+    (here(i, p) & here(j, p) -> i = j) & (here(i, p) & here(i, q) -> p = q) & !(keeping(i, p) & uses(i, q)) & exists k. here(k, p);
 init own_token_at_start "Whoever is inside uses a token, and nobody waits.": (inside(i) <-> exists p. uses(i, p)) & !waiting(i) & !wants(i, p);
 init pointers_at_start "Every pointer leads to the token.": (pointer(i, p, x) -> here(x, p)) & (here(i, p) -> pointer(i, p, i));
 init numbers_are_zero "Nobody has made a request, and no token was received.":
@@ -252,6 +252,8 @@ invariant queued_or_served "A request in a token-queue has no token on its way t
     queued(p, k, n) -> !token_sent(k, q, m);
 invariant holder_knows "The site that has a token knows how often it was received, and nobody says more.":
     (here(i, p) -> possessions(i, p) = received(p)) & (inform_sent(i, j, p, n) -> i != j & n <= received(p));
+
+progress no_token_is_lost "Every token is at a site or on its way.": exists i. here(i, p) | exists n. token_sent(i, p, n);
 
 safety exclusion "Everyone inside has a token of its own, so that K at most are inside.":
     (inside(i) -> exists p. uses(i, p)) & (uses(i, p) & uses(j, p) -> i = j);

@@ -27,8 +27,11 @@ pub const WRONG: &[WrongModel] = &[
     },
 ];
 
-/// The queue is a set in the model: the order of service is no part of what is proved.
-pub const BEYOND: &[Mutant] = &[Mutant::CentralSmallestFirst];
+/// What neither proof nor tie notices.
+pub const BEYOND: &[(Mutant, &str)] = &[(
+    Mutant::CentralSmallestFirst,
+    "the queue is a set in the model, so that the order of service is no part of what is proved",
+)];
 
 /// The model.
 pub const TEXT: &str = r#"

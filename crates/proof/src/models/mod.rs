@@ -62,12 +62,15 @@ pub struct Covered {
     pub long_runs: &'static [TieRun],
     /// Actions that no step of the code takes in these runs: they allow for what is not proved to be impossible.
     pub untaken: &'static [&'static str],
+    /// Theorems about what is possible in no finite instance, which is what they are for: they say of a state without any step that it
+    /// goes on without end.
+    pub about_nothing: &'static [&'static str],
     /// Wrong models that must not be proved.
     pub wrong: &'static [WrongModel],
     /// The deliberate bugs of the code, and the step or clause at which the tie breaks.
     pub mutants: &'static [(Mutant, &'static str)],
-    /// Deliberate bugs of the code that concern what is not covered.
-    pub beyond: &'static [Mutant],
+    /// Deliberate bugs of the code that neither proof nor tie notices, each with the reason.
+    pub beyond: &'static [(Mutant, &'static str)],
     /// Where there are no runs: what compares the code instead, as sentences.
     pub tied_by: &'static str,
     compare: Compare,
@@ -108,6 +111,7 @@ impl Covered {
             runs: &[],
             long_runs: &[],
             untaken: &[],
+            about_nothing: &[],
             wrong: &[],
             mutants: &[],
             beyond: &[],
@@ -201,7 +205,6 @@ pub const ALL: &[Covered] = &[
         scope: naimi_trehel::SCOPE,
         runs: &[run(1, 2, 4), run(2, 2, 5), held(2, 2, 5, 1), run(3, 2, 5), held(3, 1, 4, 2), run(4, 1, 4)],
         long_runs: &[run(4, 2, 5)],
-        untaken: &["refuse"],
         wrong: naimi_trehel::WRONG,
         mutants: naimi_trehel::MUTANTS,
         ..Covered::new::<NaimiTrehel>("naimi-trehel", naimi_trehel::TEXT)
@@ -243,6 +246,7 @@ pub const ALL: &[Covered] = &[
             run(3, 1, 6),
         ],
         long_runs: &[first(5_000, run(3, 2, 12)), first(5_000, of("majority:deadlock=fail", run(4, 1, 7)))],
+        about_nothing: &["somebody_keeps", "nobody_keeps_last"],
         wrong: quorums::WRONG,
         mutants: quorums::MUTANTS,
         beyond: quorums::BEYOND,
@@ -260,6 +264,7 @@ pub const ALL: &[Covered] = &[
             first(1_000, of("sanders:structure=pair,deadlock=yield", held(3, 1, 6, 2))),
         ],
         long_runs: &[run(3, 1, 6), first(5_000, of("sanders:structure=pair", run(4, 1, 8)))],
+        about_nothing: &["somebody_keeps", "nobody_keeps_last"],
         wrong: sanders::WRONG,
         mutants: sanders::MUTANTS,
         ..Covered::new::<Sanders>("sanders", sanders::TEXT)
@@ -307,7 +312,7 @@ pub const ALL: &[Covered] = &[
         ],
         long_runs: &[run(3, 2, 12), first(20_000, of("singhal-heuristic:arbitration=any", run(4, 1, 10)))],
         wrong: singhal_heuristic::WRONG,
-        mutants: singhal_heuristic::MUTANTS,
+        beyond: singhal_heuristic::BEYOND,
         ..Covered::new::<SinghalHeuristic>("singhal-heuristic", singhal_heuristic::TEXT)
     },
     Covered {

@@ -86,6 +86,43 @@ pub const WRONG: &[WrongModel] = &[
         ],
         fails_at: ("(theorem)", "somebody_keeps"),
     },
+    WrongModel {
+        about: "the head of the queue is inquired, which has no permission, and yields although it has none",
+        erratum: Some("tree-quorum-head"),
+        replaced: &[
+            (
+                "when locked(a, i, t) & !inquired(a, i) & exists j, u.",
+                "when queued(a, i, t) & !is_free(a) & !inquired(a, i) & exists j, u.",
+            ),
+            ("permitted(i, a) & wanted_back(i, a) &", "wanted_back(i, a) &"),
+        ],
+        fails_at: ("inquire", "inquired_while_locked"),
+    },
+    WrongModel {
+        about: "every earlier request makes the arbiter inquire again",
+        erratum: Some("tree-quorum-two-inquiries"),
+        replaced: &[(
+            "when locked(a, i, t) & !inquired(a, i) & exists j, u.",
+            "when locked(a, i, t) & exists j, u.",
+        )],
+        fails_at: ("inquire", "inquire_on_its_way"),
+    },
+    WrongModel {
+        about: "an INQUIRE names no request, and is answered for the present one",
+        erratum: Some("tree-quorum-late-inquire"),
+        replaced: &[
+            (
+                "when inquire_sent(a, i, t) & waiting(i) & request(i) = t & member(a, asked(i));",
+                "when inquire_sent(a, i, t) & waiting(i) & member(a, asked(i));",
+            ),
+            (
+                "when inquire_sent(a, i, t) & !(waiting(i) & request(i) = t);",
+                "when inquire_sent(a, i, t) & !waiting(i);",
+            ),
+            ("permitted(i, a) & wanted_back(i, a) &", "wanted_back(i, a) &"),
+        ],
+        fails_at: ("note_inquiry", "wanted_is_inquired"),
+    },
 ];
 
 /// The deliberate bugs of the code, and where each breaks the tie.
@@ -104,8 +141,11 @@ pub const MUTANTS: &[(Mutant, &str)] = &[
     ),
 ];
 
-/// They concern failures.
-pub const BEYOND: &[Mutant] = &[Mutant::ArbiterKeepsForTheDead, Mutant::ArbiterOwesOn];
+/// What neither proof nor tie notices.
+pub const BEYOND: &[(Mutant, &str)] = &[
+    (Mutant::ArbiterKeepsForTheDead, "it concerns failed sites, and there are none"),
+    (Mutant::ArbiterOwesOn, "it concerns sites that recover, and there are none"),
+];
 
 /// The model.
 pub const TEXT: &str = r#"

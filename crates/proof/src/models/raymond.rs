@@ -199,6 +199,7 @@ invariant one_here "At most one site has the privilege.": here(i) & here(j) -> i
 invariant one_on_its_way "At most one PRIVILEGE is on its way.":
     privilege_sent(i, j, n) & privilege_sent(x, y, m) -> i = x & j = y & n = m;
 invariant here_or_there "The privilege is not at a site while it is on its way.": !(here(i) & privilege_sent(j, k, n));
+invariant privilege_is_somewhere "The privilege is at a site or on its way.": (exists i. here(i)) | exists i, j, n. privilege_sent(i, j, n);
 invariant inside_has_it "Whoever is inside has it (I2), and does not wait.": inside(i) -> here(i) & !waiting(i);
 invariant one_holder "A site has one HOLDER.": (via(i, j) & via(i, k) -> j = k) & !(here(i) & via(i, k));
 invariant holder_is_near "A HOLDER is a neighbour.": via(i, k) -> edge(i, k);

@@ -81,6 +81,42 @@ pub const WRONG: &[WrongModel] = &[
         ],
         fails_at: ("(theorem)", "nobody_keeps_last"),
     },
+    WrongModel {
+        about: "a FAIL is never forgotten, and counts inside, too",
+        erratum: Some("sanders-fail-kept"),
+        replaced: &[
+            ("    missing(i, k) := false;\n    blocked(i, k) := false;", "    missing(i, k) := false;"),
+            (
+                "when inquire_sent(k, i, t) & waiting(i) & request(i) = t & !wanted_back(i, k);",
+                "when inquire_sent(k, i, t) & busy(i) & request(i) = t & !wanted_back(i, k);",
+            ),
+            (
+                "when inquire_sent(k, i, t) & !(waiting(i) & request(i) = t);",
+                "when inquire_sent(k, i, t) & !(busy(i) & request(i) = t);",
+            ),
+            (
+                "when waiting(i) & request(i) = t & asks(i, k) & !missing(i, k) & wanted_back(i, k);",
+                "when busy(i) & request(i) = t & asks(i, k) & !missing(i, k) & wanted_back(i, k);",
+            ),
+        ],
+        fails_at: ("count", "blocked_while_missed"),
+    },
+    WrongModel {
+        about: "a waiting site yields what it was not granted, whatever request the INQUIRE was about",
+        erratum: Some("sanders-yield-without-grant"),
+        replaced: &[
+            (
+                "when inquire_sent(k, i, t) & waiting(i) & request(i) = t & !wanted_back(i, k);",
+                "when inquire_sent(k, i, t) & waiting(i) & !wanted_back(i, k);",
+            ),
+            (
+                "when inquire_sent(k, i, t) & !(waiting(i) & request(i) = t);",
+                "when inquire_sent(k, i, t) & !waiting(i);",
+            ),
+            ("asks(i, k) & !missing(i, k) & wanted_back(i, k);", "asks(i, k) & wanted_back(i, k);"),
+        ],
+        fails_at: ("yield", "grant_on_its_way"),
+    },
 ];
 
 /// The deliberate bugs of the code, and where each breaks the tie.

@@ -85,8 +85,11 @@ pub const WRONG: &[WrongModel] = &[
     },
 ];
 
-/// The code has no deliberate bugs.
-pub const MUTANTS: &[(Mutant, &str)] = &[];
+/// What neither proof nor tie notices.
+pub const BEYOND: &[(Mutant, &str)] = &[(
+    Mutant::HeuristicForgottenWaiter,
+    "it concerns a token that was lost with a failed site, and there is none",
+)];
 
 /// The model.
 pub const TEXT: &str = r#"

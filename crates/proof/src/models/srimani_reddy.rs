@@ -81,7 +81,8 @@ define next_of(i, p, j) = j != i & (queued(p, j) | served(p, j) < requested(i, j
 axiom zero_is_first "No number is before zero.": zero <= n;
 axiom succ_rises "A number is before the one that follows it.": succ(n, m) -> n < m;
 
-init one_place "A token is at one site, and used or idle there.": (here(i, p) & here(j, p) -> i = j) & !(idle(i, p) & uses(i, p));
+init one_place "A token is at one site, and used or idle there.":
+    (here(i, p) & here(j, p) -> i = j) & !(idle(i, p) & uses(i, p)) & exists k. here(k, p);
 init own_token_at_start "Whoever is inside uses a token, one only, and nobody waits.":
     (inside(i) <-> exists p. uses(i, p)) & (uses(i, p) & uses(i, q) -> p = q) & !waiting(i);
 init numbers_are_zero "Nobody has made a request, and no token has moved.":
@@ -194,6 +195,7 @@ invariant everybody_hears "Everybody knows of a request that waits, or will hear
     waiting(i) & i != j -> requested(j, i) = requested(i, i) | request_sent(i, j, requested(i, i));
 invariant idle_knows_nobody "Where a token is idle, nobody is known who waits, unless a token is on its way to that one.":
     (exists p. idle(i, p)) & waiting(j) & requested(i, j) = requested(j, j) -> exists q. token_sent(j, q);
+progress no_token_is_lost "Every token is at a site or on its way.": exists i. here(i, p) | token_sent(i, p);
 
 safety exclusion "Everyone inside has a token of its own, so that K at most are inside.":
     (inside(i) -> exists p. uses(i, p)) & (uses(i, p) & uses(j, p) -> i = j);

@@ -81,7 +81,7 @@ axiom zero_is_first "No number is before zero.": zero <= n;
 axiom succ_rises "A number is before the one that follows it.": succ(n, m) -> n < m;
 axiom succ_is_next "Nothing is between a number and the one that follows it.": succ(n, m) & n < l -> m <= l;
 
-init one_token "The token is at one site at most.": has_token(i) & has_token(j) -> i = j;
+init one_token "The token is at one site.": (has_token(i) & has_token(j) -> i = j) & exists k. has_token(k);
 init one_phase_at_start "It is parked there, or that site is inside; nobody waits.": !(parked(i) & inside(i)) & !waiting(i);
 init numbers_are_zero "Nobody has made a request.": requested(i, j) = zero & served(i) = zero & known(i) = zero;
 init fresh_token "The token was never handed over, and nobody is in its queue.": handovers = zero & !queued(i);
@@ -152,6 +152,7 @@ invariant one_phase "A process is in one state at a time.":
 invariant one_holder "At most one site has the token.": has_token(i) & has_token(j) -> i = j;
 invariant one_on_its_way "At most one token is on its way.": token_sent(i, j) & token_sent(x, y) -> i = x & j = y;
 invariant here_or_there "The token is not at a site while it is on its way.": !(has_token(i) & token_sent(j, k));
+invariant token_is_somewhere "The token is at a site or on its way.": (exists i. has_token(i)) | exists i, j. token_sent(i, j);
 invariant handovers_known "Nobody knows of a hand-over that did not happen.": known(i) <= handovers;
 invariant news_on_its_way "A token on its way is news to its receiver.":
     token_sent(j, i) -> known(i) < handovers & waiting(i) & !queued(i) & i != j;

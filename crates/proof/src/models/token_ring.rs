@@ -1,7 +1,8 @@
 //! The token ring for every number of sites, beside `crates/protocol/src/algorithms/token_ring/mod.rs`.
 //!
-//! Covers `idle=park`, the default. Channels keep no order, and the token starts at any one site, which may be inside. That the
-//! sites form one ring is not used: it is enough that everyone has at most one successor and at most one predecessor.
+//! Covers `idle=park`, the default. Channels keep no order, and the token starts at any one site, which may be inside. For exclusion it is
+//! enough that everyone has at most one successor and at most one predecessor. That the sites form one ring is used for the theorem about
+//! deadlock: of those who have asked, one is the first after a parked token, as there are finitely many sites.
 
 use meshlock_protocol::mutant::Mutant;
 
@@ -43,6 +44,8 @@ var n, m, l: number;
 
 // What all sites share: who follows whom on the ring, and which number follows which.
 fixed relation next(site, site);
+// From the first site on, along the ring, the second one comes before the third.
+fixed relation between(site, site, site);
 fixed zero: number;
 fixed relation succ(number, number);
 
@@ -64,11 +67,16 @@ define has_asked(i) = waiting(i) | away(i) & wanted(i);
 
 axiom one_successor "A site has one successor.": next(i, j) & next(i, k) -> j = k;
 axiom one_predecessor "A site has one predecessor.": next(i, k) & next(j, k) -> i = j;
+axiom ring_is_an_order "From each site on, the others come one after the other.":
+    !between(i, x, x) & !between(i, x, i) & !between(i, i, x) & (between(i, x, y) & between(i, y, k) -> between(i, x, k))
+        & (x != i & y != i & x != y -> between(i, x, y) | between(i, y, x));
+axiom predecessor_comes_before "The predecessor of a site is where the count begins, or comes before it.":
+    next(k, j) & i != j & i != k -> between(i, k, j);
 axiom zero_is_first "No number is before zero.": zero <= n;
 axiom succ_rises "A number is before the one that follows it.": succ(n, m) -> n < m;
 axiom succ_is_unique "One number follows each.": succ(n, m) & succ(n, l) -> m = l;
 
-init one_token "The token is at one site at most.": has_token(i) & has_token(j) -> i = j;
+init one_token "The token is at one site.": (has_token(i) & has_token(j) -> i = j) & exists k. has_token(k);
 init one_phase_at_start "It is parked there, or that site is inside; nobody waits.": !(parked(i) & inside(i)) & !waiting(i);
 init nobody_has_asked "Nobody has asked.": !wanted(i) & seen(i) = zero & passed(i) = zero;
 init nothing_is_sent "Nothing is on its way.": !wanted_sent(i, j, n) & !token_sent(i, j, n);
@@ -168,10 +176,14 @@ invariant awaited "A token on its way goes to a site that has asked, and replace
 invariant asked_is_traced "Whoever has asked has a call on its way, is known to its predecessor, or gets the token (I2).":
     next(i, j) & has_asked(j) -> wanted_sent(j, i, seen(j)) | wanted(i) | token_sent(i, j, passed(i));
 
+invariant token_is_somewhere "The token is at a site or on its way.": (exists i. has_token(i)) | exists i, j, n. token_sent(i, j, n);
+
 safety exclusion "Two sites are never inside at once.": inside(i) & inside(j) -> i = j;
 
 theorem no_refusal_of_calls "Every WANTED is one that its receiver accepts.":
     wanted_sent(j, i, n) -> next(i, j) & n = passed(i) & !wanted(i);
 theorem no_refusal_of_tokens "Every TOKEN is one that its receiver accepts.":
     token_sent(j, i, n) -> next(j, i) & seen(i) < n & (waiting(i) | away(i) & wanted(i));
+theorem parked_token_is_called "The first site after a parked token that has asked has its call on its way: no deadlock.":
+    parked(i) & has_asked(j) & next(k, j) & (forall x. between(i, x, j) -> !has_asked(x)) -> wanted_sent(j, k, seen(j));
 "#;

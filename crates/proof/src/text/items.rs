@@ -26,6 +26,7 @@ impl Reader {
             "function" => self.function(false)?,
             "fixed" if self.takes("relation") => self.relations(true)?,
             "fixed" => self.function(true)?,
+            "ghost" => self.ghosts()?,
             "define" => self.definition()?,
             "action" => return self.action(ActionPart::First),
             "receive" => return self.action(ActionPart::Receipt),
@@ -105,6 +106,19 @@ impl Reader {
         self.declare(name, &sorts, Some(result), is_fixed)
     }
 
+    /// A relation or function of the proof only.
+    fn ghosts(&mut self) -> Result<(), TextError> {
+        let first = self.model.symbols.len();
+        if self.takes("relation") {
+            self.relations(false)?;
+        } else {
+            self.expect("function")?;
+            self.function(false)?;
+        }
+        self.model.symbols[first..].iter_mut().for_each(|symbol| symbol.is_ghost = true);
+        Ok(())
+    }
+
     fn declare(
         &mut self,
         name: String,
@@ -116,7 +130,7 @@ impl Reader {
             return Err(self.error(format!("'{name}' is declared twice")));
         }
         let arguments = sorts.iter().map(|sort| self.sort(sort)).collect::<Result<_, _>>()?;
-        self.model.symbols.push(Symbol { name, arguments, result, is_fixed });
+        self.model.symbols.push(Symbol { name, arguments, result, is_fixed, is_ghost: false });
         Ok(())
     }
 

@@ -7,6 +7,7 @@
 //! relation waiting(site);                what changes: relations and functions
 //! function clock(site): time;
 //! fixed zero: time;                      what does not change: a value, or a `fixed relation`
+//! ghost relation ahead(site, site);      what no step depends on, or a `ghost function`
 //! define busy(i) = …;                    an abbreviation, replaced where it is used
 //! axiom NAME "why": …;                   what every instance satisfies
 //! init NAME "why": …;                    what every initial state satisfies
@@ -37,6 +38,7 @@ use std::collections::BTreeMap;
 
 use lexer::Lexeme;
 
+use crate::ghost;
 use crate::model::{ProofModel, VariableId};
 
 /// An error in the text of a model.
@@ -59,6 +61,9 @@ pub fn parse(text: &str) -> Result<ProofModel, TextError> {
     };
     while reader.peek().is_some() {
         reader.item()?;
+    }
+    if let Some(what) = ghost::fault(&reader.model) {
+        return Err(reader.error(what));
     }
     Ok(reader.model)
 }

@@ -2,6 +2,7 @@
 
 mod document;
 mod each;
+mod errata;
 mod mutants;
 mod proofs;
 mod quorums;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use meshlock_proof::inequality::{JudgedInequality, lease};
-use meshlock_proof::solver::{Solver, SolverError};
+use meshlock_proof::solver::SolverError;
 use serde_json::{Value, json};
 
 /// The name of these inequalities on the command line.
@@ -49,9 +49,7 @@ pub(super) fn describe(judged: &JudgedInequality) -> Value {
             "computed": assumption.is_computed,
         })).collect::<Vec<_>>(),
         "holds": judged.holds(),
-        "answers": Solver::ALL.iter().zip(&judged.answers).map(|(solver, answer)| {
-            json!({ "solver": solver.program(), "answer": format!("{answer:?}").to_lowercase() })
-        }).collect::<Vec<_>>(),
+        "answers": super::json::answers(&judged.replies),
         "wrong": inequality.wrong.iter().zip(&judged.counterexamples).map(|(wrong, counterexample)| {
             json!({ "about": wrong.about, "instead_of": wrong.instead_of, "counterexample": counterexample })
         }).collect::<Vec<_>>(),

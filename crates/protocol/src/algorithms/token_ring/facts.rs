@@ -8,6 +8,10 @@ impl Modelled for TokenRing {
         let me = &self.me;
         facts.value("zero", &[], &Count::ZERO);
         facts.holds("next", &[me, &self.next()]);
+        let on_the_ring: Vec<SiteId> = (1..self.cluster.sites).map(|steps| self.after(steps)).collect();
+        for (steps, earlier) in on_the_ring.iter().enumerate() {
+            on_the_ring[steps + 1..].iter().for_each(|later| facts.holds("between", &[me, earlier, later]));
+        }
         facts.holds_if(self.state == TokenRingState::Waiting, "waiting", &[me]);
         facts.holds_if(self.state == TokenRingState::Parked, "parked", &[me]);
         facts.holds_if(self.state == TokenRingState::Inside, "inside", &[me]);

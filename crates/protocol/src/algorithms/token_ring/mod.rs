@@ -256,7 +256,12 @@ impl TokenRing {
 
     /// The site that the token goes to from here.
     fn next(&self) -> SiteId {
-        SiteId::new((self.me.index() + 1) % self.cluster.sites)
+        self.after(1)
+    }
+
+    /// The site that comes so many steps after this one.
+    fn after(&self, steps: usize) -> SiteId {
+        SiteId::new((self.me.index() + steps) % self.cluster.sites)
     }
 
     /// The site that the token comes here from.
