@@ -49,10 +49,13 @@ pub(crate) const RESISTING: &str = "
 | what | what was tried, and where it ends |
 |---|---|
 | `makki` | Nothing was asked of a solver. Its semaphore and its RELEASEs count permits that have no names, and which permit a RELEASE gives back is a \
-difference of totals at two sites. So no site's state says which token of a sort it holds, as the comparison with the code needs. |
-| `bulgannawar-vaidya`: every request finds its token | Its pointers turn as the fathers of `naimi-trehel` do, one forest for each token, and tags mend them from \
-outside. The ghosts of that proof record a tree in which every step turns one path; here an INFORM may cut one and hang it elsewhere, and a request may turn the pointers \
-of several tokens. Not tried beyond the clauses above. Its errata lose requests, not exclusion: the texts fail at clauses about pointers. |
+difference of totals at two sites. So no site's state says which token of a sort it holds. A model with named permits is easy to write; what it lacks is the tie: \
+the comparison would have to translate whole states, not one site after another, and to take states for equal that differ in the names of permits. |
+| `bulgannawar-vaidya`: no request comes home, no deadlock | The clause `request_sent(j, i, k, n, p) -> i != k` is not inductive: site 0 waits, its request is on its \
+way to site 1, whose pointer is site 0; `pass_on` sends the request home. The pointers turn as the fathers of `naimi-trehel` do, one forest for each token. The ghosts of that \
+proof record a tree in which every step turns one path; here an INFORM cuts one and hangs it elsewhere, and so does the tag of a token. Ghosts for that were not \
+found. Without that clause a request may be refused in the model; proved is that no other request is lost (`waits_somewhere`). Its errata lose requests, not exclusion: \
+the texts fail at clauses about pointers. |
 | `delegated` with several permits, or shorter chains | A chain takes a K-th of the queue, or what is left of its length: numbers that the model \
 cannot say. |
 | `raymond` with failures, and its erratum `raymond-recovery-delay` | The model has no failures. That every HOLDER leads to the privilege is a clause \

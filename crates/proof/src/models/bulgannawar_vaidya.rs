@@ -95,6 +95,9 @@ function received(permit): number;
 // REQUEST from the first site to the second, for the third and its request, asking for a token; TOKEN to a site, for its request; INFORM.
 relation request_sent(site, site, site, number, permit), token_sent(site, permit, number), inform_sent(site, site, permit, number);
 
+// Of the proof only: the present request of this site was refused.
+ghost relation refused(site);
+
 define here(i, p) = keeping(i, p) | uses(i, p);
 define has_none(i) = forall v. !keeping(i, v) & !uses(i, v);
 // The pointer of token q at site i after it got token p: to itself for p, to x for w.
@@ -110,6 +113,7 @@ init own_token_at_start "Whoever is inside uses a token, and nobody waits.": (in
 init pointers_at_start "Every pointer leads to the token.": (pointer(i, p, x) -> here(x, p)) & (here(i, p) -> pointer(i, p, i));
 init numbers_are_zero "Nobody has made a request, and no token was received.":
     requests(i) = zero & possessions(i, p) = zero & received(p) = zero & !noted(i, k, n) & !queued(p, k, n);
+init nobody_is_refused "No request was refused.": refused(i) <-> false;
 init nothing_is_sent "Nothing is on its way.": !request_sent(i, j, k, n, p) & !token_sent(i, p, n) & !inform_sent(i, j, p, n);
 
 action enter_at_once(i, p, n) "Entry_CS with a token." {
@@ -125,6 +129,7 @@ action ask(i, w, x, n) "Entry_CS without a token: choose one, and send the reque
     requests(i) := n;
     waiting(i) := true;
     wants(i, w) := true;
+    refused(i) := false;
     request_sent(i, x, i, n, w) := true;
 }
 
@@ -158,6 +163,7 @@ action pass_on(i, j, k, n, w, x) "Handle_REQUEST, without a token: along the poi
 action refuse(i, j, k, n, w) "A request that comes to its own site, or a second time, is refused." {
     when request_sent(j, i, k, n, w);
     request_sent(j, i, k, n, w) := false;
+    refused(k) := true;
 }
 
 action enter(i, p, n, m) "Handle_TOKEN: the token that the site asked for comes." {
@@ -253,6 +259,9 @@ invariant queued_or_served "A request in a token-queue has no token on its way t
 invariant holder_knows "The site that has a token knows how often it was received, and nobody says more.":
     (here(i, p) -> possessions(i, p) = received(p)) & (inform_sent(i, j, p, n) -> i != j & n <= received(p));
 
+progress waits_somewhere "Whoever waits, and was not refused, has its request on its way, in a queue, or a token on its way to it.":
+    waiting(k) & !refused(k) -> (exists i, j, n, p. request_sent(j, i, k, n, p)) | (exists i, n. noted(i, k, n))
+        | (exists p, n. queued(p, k, n)) | exists p, n. token_sent(k, p, n);
 progress no_token_is_lost "Every token is at a site or on its way.": exists i. here(i, p) | exists n. token_sent(i, p, n);
 
 safety exclusion "Everyone inside has a token of its own, so that K at most are inside.":

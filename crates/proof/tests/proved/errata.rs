@@ -40,8 +40,9 @@ fn every_error_of_a_printed_text_fails_to_be_proved_or_is_excused() {
     let (mut expected, mut seen) = (0, BTreeSet::new());
     for erratum in errata::all().filter(|erratum| erratum.kind != TextFault::Question) {
         let Some((printed, repaired)) = explored(erratum) else { continue };
-        let named_after = erratum.id.starts_with("singhal-");
-        if !(is_modelled(repaired) || named_after) || printed.crashes > 0 {
+        // Some of Singhal's are shown by a twin, which is no registered algorithm.
+        let is_singhals = erratum.id.starts_with("singhal-");
+        if !(is_modelled(repaired) || is_singhals) || printed.crashes > 0 {
             continue;
         }
         expected += 1;

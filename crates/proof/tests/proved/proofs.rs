@@ -4,9 +4,10 @@ use meshlock_proof::examine::{Examined, TieEffort, examine};
 use meshlock_proof::inequality::{Inequality, JudgedInequality, lease};
 use meshlock_proof::model::ClauseKind;
 use meshlock_proof::models::{self, Covered, WrongModel};
+use meshlock_proof::possible::Possible;
 use meshlock_proof::query::Query;
 use meshlock_proof::solver::{Solver, SolverAnswer};
-use meshlock_proof::{counterexample, fragment};
+use meshlock_proof::{counterexample, fragment, text};
 
 use crate::{document, has_solvers};
 
@@ -74,8 +75,41 @@ fn judged_inequalities() -> Vec<JudgedInequality> {
     let judged: Vec<JudgedInequality> = lease::ALL.iter().map(judged).collect();
     for judged in &judged {
         assert!(judged.holds(), "{judged:?}");
+        for (solver, reply) in Solver::ALL.into_iter().zip(&judged.replies) {
+            let steps = reply.steps.expect("both solvers tell their steps");
+            assert!(steps <= solver.limit() / BUDGET, "{}: {steps}", judged.inequality.name);
+        }
     }
     judged
+}
+
+/// A guard that contradicts a clause, a clause that contradicts another, and a theorem about what never is.
+#[test]
+fn a_proof_about_nothing_is_noticed() {
+    if !has_solvers() {
+        return;
+    }
+    let sound = r#"
+        sort site;
+        var i, j: site;
+        relation waiting(site), inside(site);
+        init nobody "w": !waiting(i) & !inside(i);
+        action ask(i) "r" { when !waiting(i) & !inside(i); waiting(i) := true; }
+        invariant one_phase "w": !(waiting(i) & inside(i));
+        safety exclusion "w": inside(i) & inside(j) -> i = j;
+        theorem about_waiting "w": waiting(i) -> !inside(i);
+    "#;
+    let empty = |from: &str, to: &str| -> Vec<String> {
+        let model = text::parse(&sound.replace(from, to)).expect("a model");
+        let found = Possible::all(&model).into_iter().map(|what| what.find(&model).expect("z3 answers"));
+        let empty = found.filter(|found| found.state.is_none());
+        empty.map(|found| found.what.name(&model).to_owned()).collect()
+    };
+    assert_eq!(empty("", ""), Vec::<String>::new());
+    assert_eq!(empty("when !waiting(i) & !inside(i)", "when waiting(i) & inside(i)"), ["ask"]);
+    assert_eq!(empty("!(waiting(i) & inside(i));", "!waiting(i);"), ["about_waiting"]);
+    let all = ["(start)", "ask", "exclusion", "about_waiting"];
+    assert_eq!(empty("!(waiting(i) & inside(i));", "exists i. inside(i) & !inside(i);"), all);
 }
 
 #[test]
