@@ -29,6 +29,15 @@ pub const WRONG: &[WrongModel] = &[
         replaced: &[("    parked(i) := false;\n    passed(i) := m;", "    passed(i) := m;")],
         fails_at: ("hand_over", "here_or_there"),
     },
+    WrongModel {
+        about: "the sites form no ring: the predecessor of a site may be anywhere",
+        erratum: None,
+        replaced: &[(
+            "    next(k, j) & i != j & i != k -> between(i, k, j);",
+            "    next(k, j) -> next(k, j);",
+        )],
+        fails_at: ("(theorem)", "parked_token_is_called"),
+    },
 ];
 
 /// The deliberate bugs of the code, and where each breaks the tie.
