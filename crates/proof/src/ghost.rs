@@ -58,7 +58,11 @@ pub(crate) fn fault(model: &ProofModel) -> Option<String> {
 
 /// The ghost of which a predicate says everywhere what it is, by what is no ghost: `ghost(i, j) <-> …` or `ghost(i) = …`.
 fn defines(model: &ProofModel, predicate: &Predicate) -> Option<SymbolId> {
-    let part = if let Predicate::All(_, part) = predicate { &**part } else { predicate };
+    let (bound, part) = if let Predicate::All(bound, part) = predicate {
+        (bound.as_slice(), &**part)
+    } else {
+        (&[][..], predicate)
+    };
     let (ghost, places, rest) = if let Predicate::Iff(left, right) = part {
         let Predicate::Holds(ghost, places) = &**left else { return None };
         (*ghost, places, (**right).clone())
@@ -73,6 +77,10 @@ fn defines(model: &ProofModel, predicate: &Predicate) -> Option<SymbolId> {
             return None;
         }
         variables.push(*variable);
+    }
+    // Another variable on the right side could make it say two things of one place.
+    if bound.len() != variables.len() {
+        return None;
     }
     (model.symbols[ghost].is_ghost && !mentions_ghost(model, &rest)).then_some(ghost)
 }
@@ -131,6 +139,7 @@ mod tests {
         assert!(refused("waiting(i) := true", "waiting(i) := seen(i)").contains("to what is none"));
         assert!(refused("seen(i) <-> waiting(i)", "seen(i) -> waiting(i)").contains("plainly"));
         assert!(refused("seen(i) <-> waiting(i)", "seen(i) <-> !seen(j)").contains("plainly"));
+        assert!(refused("seen(i) <-> waiting(i)", "seen(i) <-> waiting(j)").contains("plainly"));
         assert!(refused("init start \"w\": seen(i) <-> waiting(i);", "").contains("nothing says"));
         assert!(
             refused("init nobody", "init again \"w\": seen(i) <-> true; init nobody").contains("second time")
