@@ -1,6 +1,6 @@
 //! Why a clause is not inductive: a small state in which all clauses hold, a step, and the state after it.
 //!
-//! z3 is asked the same question about an [instance](crate::instance) with a few named elements. The evaluator then takes the step itself,
+//! z3 is asked the same question about an instance (`instance.rs`) with a few named elements. The evaluator then takes the step itself,
 //! so that what is shown does not depend on the solver's word.
 
 use crate::evaluate::{ActionInstance, Evaluator};

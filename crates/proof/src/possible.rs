@@ -1,7 +1,7 @@
 //! Whether a proof is about anything: an invariant that no state fulfils, an action that can never happen and a theorem about what never
 //! is are proved, too.
 //!
-//! For the start, for each action, and for what each theorem is about, z3 looks for a small [instance](crate::instance): a state in which
+//! For the start, for each action, and for what each theorem is about, z3 looks for a small instance (`instance.rs`): a state in which
 //! the axioms and all clauses hold, and in which the action can happen. The evaluator confirms what it finds.
 
 use crate::evaluate::Evaluator;
