@@ -142,7 +142,9 @@ impl Needless {
                 self.disturb_site(*machine, now, *length);
             }
             ClusterFault::SlowDisk { machine, length } | ClusterFault::StuckDisk { machine, length } => {
-                self.disturb_site(*machine, now, length + MAX_SLOW_WRITE);
+                // What was written before the calm may still be slow in it.
+                let until = now.after(*length).min(self.calm).after(MAX_SLOW_WRITE);
+                self.sites[*machine].disturbed.extend(now, until, 0);
             }
             ClusterFault::Partition { cut, length, .. } => {
                 cut.blocked.iter().for_each(|way| self.disturb_way(*way, now, *length));
