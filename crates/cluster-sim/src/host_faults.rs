@@ -64,10 +64,14 @@ impl ClusterFault {
 
     /// Returns the machine whose disk the fault takes away, for good or with what it had promised.
     fn spoils_disk_of(&self) -> Option<usize> {
+        if let ClusterFault::StuckForGood { machine } = self { Some(*machine) } else { self.loses_disk_of() }
+    }
+
+    /// Returns the machine whose disk forgets something because of the fault.
+    pub(crate) fn loses_disk_of(&self) -> Option<usize> {
         if let ClusterFault::LostDisk { machine, .. }
         | ClusterFault::UnreadableDisk { machine, .. }
-        | ClusterFault::OldDisk { machine, .. }
-        | ClusterFault::StuckForGood { machine } = self
+        | ClusterFault::OldDisk { machine, .. } = self
         {
             Some(*machine)
         } else {

@@ -10,7 +10,7 @@ use super::world::World;
 use meshlock_cluster::membership::Pace;
 use meshlock_cluster::membership::voters::{Voter, Voters};
 use meshlock_cluster::names::{Member, SiteName};
-use meshlock_cluster::node::{ClientAnswer, Config, LockQueue, Note};
+use meshlock_cluster::node::{ClientAnswer, Config, LockQueue, Node, Note};
 use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::{LockEvent, RequestRefusal};
 use meshlock_cluster::time::Time;
@@ -28,6 +28,9 @@ impl World {
         match note {
             Note::Installed(view) => {
                 self.coverage.record(Occurrence::ViewInstalled);
+                let me = self.machines[machine].node.as_ref().map(Node::me);
+                let takes_part = me.is_some_and(|me| view.contains(me));
+                self.needless.on_installed(machine, takes_part, self.now);
                 self.machines[machine].installed = Some(view.epoch);
                 self.agreement.on_installed(machine, &view, self.now)?;
                 self.leases.on_installed(&view, self.now)?;

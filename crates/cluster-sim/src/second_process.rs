@@ -6,7 +6,9 @@
 //! properties say in these runs as in all others. If the first one is stopped for so long that it is left out, the second one may take its
 //! place, until its operator ends it.
 //!
-//! Where one site founds a cluster alone nobody else can tell a second founding from the first, so its name is not used twice.
+//! A second process under the name of a first voter says, as an emptied voter does, that it knows of no disk. So it counts as one whose disk is
+//! lost, and no voter loses its disk in the same run: registration promises something only while most of the first voters remember. And where one
+//! site founds a cluster alone nobody else can tell a second founding from the first, so its name is not used twice.
 //!
 //! The faults are drawn from a generator of their own, so that the other faults of a seed are the same as without them. There are none where
 //! voters change: a second process could be made a voter there, and its end would be the loss of a disk.
@@ -20,6 +22,7 @@ use super::faults::ClusterFault;
 use super::properties::CheckResult;
 use super::settings::SeedSettings;
 use super::world::World;
+use meshlock_cluster::membership::MAX_VOTERS;
 use meshlock_cluster::membership::disk::Disk;
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{Input, Node, NodeOutput, Note, Packet};
@@ -58,12 +61,18 @@ pub(super) fn draw(settings: &mut SeedSettings) {
     for number in 0..draw.u64(1..=MAX_FAULTS as u64) {
         let (time, machine) = (draw.u64(300_000..settings.calm), draw.usize(..settings.machines));
         let (stamp, length) = (STAMPS[draw.usize(..2)] + number, draw.u64(500_000..15_000_000));
-        if settings.founders == 1 && machine == 0 {
-            continue;
+        if may_be_used_twice(machine, settings) {
+            settings.faults.push((time, ClusterFault::SecondProcess { machine, stamp, length }));
         }
-        settings.faults.push((time, ClusterFault::SecondProcess { machine, stamp, length }));
     }
     settings.faults.sort_by_key(|(time, _)| *time);
+}
+
+/// Returns whether a second process may run under the name of this site.
+fn may_be_used_twice(machine: usize, settings: &SeedSettings) -> bool {
+    let voters = settings.founders.min(MAX_VOTERS);
+    let is_lost = |(_, fault): &(u64, ClusterFault)| fault.loses_disk_of().is_some_and(|of| of < voters);
+    machine >= voters || voters > 1 && !settings.faults.iter().any(is_lost)
 }
 
 impl World {

@@ -140,6 +140,12 @@ impl World {
         if !self.network.is_down(a, b) || self.machines[a].node.is_none() || self.machines[b].node.is_none() {
             return Ok(());
         }
+        let paused_until = self.machines[a].paused_until.max(self.machines[b].paused_until);
+        if let Some(until) = paused_until {
+            // A process that is stopped greets nobody.
+            self.at(until, Event::Connect(a, b));
+            return Ok(());
+        }
         if !self.network.connect(a, b) {
             self.after(200_000, Event::Connect(a, b));
             return Ok(());

@@ -25,7 +25,7 @@
 //! - the same holds for a majority of the voters and their ways to the leader and back. A voter that has lost its disk does not count.
 //!
 //! One thing excuses a loss longer: packets did not pass between the site and another one for longer than the site may be cut off, in one
-//! direction or both, and no third one carries them. Then one of the two must go, even if both reach the leader. It counts until their link has
+//! direction or both, and no third one carries them. (If one of the two was stopped right before the cut, from then on.) Then one of the two must go, even if both reach the leader. It counts until their link has
 //! recovered, and cuts that follow one another so closely count as one. A third one carries their packets if it votes, all sites know
 //! how, and nothing has hindered the three, nor the ways between it and them, for *long*: a lease, and what a link takes to recover.
 //! *Stopped* or dead sites excuse nothing: whoever waits for them stays.
@@ -74,6 +74,8 @@ struct ObservedSite {
     disturbed: Disturbed,
     runs: bool,
     votes: bool,
+    /// Since when it has known that it takes part.
+    member_since: Option<Moment>,
     /// The end of its lease, and when it was last prolonged.
     lease: Option<(Time, Moment)>,
 }
@@ -117,6 +119,7 @@ impl Needless {
             disturbed: Disturbed::default(),
             runs: false,
             votes: at < voters,
+            member_since: None,
             lease: None,
         };
         Needless {
@@ -206,6 +209,7 @@ impl Needless {
 
     pub(crate) fn on_crashed(&mut self, machine: usize) {
         (self.sites[machine].runs, self.sites[machine].lease) = (false, None);
+        self.sites[machine].member_since = None;
         self.on_follows(machine);
     }
 
@@ -276,10 +280,16 @@ impl Needless {
         !self.down.contains(&(a, b)) && self.between(a, b).all(|way| self.has_recovered(way, now))
     }
 
-    /// Returns whether a cut between the two was so long that one of them may have to go.
+    /// Returns whether a cut between the two was so long that one of them may have to go. If one of the two was stopped right before it, it
+    /// counts from then on: the other one has not been answered since.
     fn were_cut(&self, a: usize, b: usize, now: Moment) -> bool {
+        let stopped = [a, b].map(|site| self.sites[site].disturbed);
+        let began = |way: Disturbed| {
+            let before = stopped.iter().filter(|stop| way.since < stop.until.after(self.link_recovery));
+            before.map(|stop| stop.since).fold(way.since, Moment::min)
+        };
         let is_long = |way: Disturbed| {
-            now < way.until.after(self.link_recovery) && now.min(way.until) > way.since.after(self.max_cut)
+            now < way.until.after(self.link_recovery) && now.min(way.until) > began(way).after(self.max_cut)
         };
         self.between(a, b).any(is_long) && !self.are_carried(a, b, now)
     }
@@ -331,9 +341,17 @@ impl Needless {
         }
     }
 
-    /// Checks a view that a leader proposes without a member that runs and does not leave.
+    /// Records that a site has installed a view, and whether it takes part in it.
+    pub(crate) fn on_installed(&mut self, machine: usize, takes_part: bool, now: Moment) {
+        let since = &mut self.sites[machine].member_since;
+        *since = if takes_part { since.or(Some(now)) } else { None };
+    }
+
+    /// Checks a view that a leader proposes without a member that runs and does not leave. It must have known for long enough that it takes part:
+    /// before, it asks for no renewal.
     pub(crate) fn on_left_out(&self, machine: usize, by: usize, now: Moment) -> CheckResult {
-        if self.must_be_renewed_by(machine, now) != Some(by) {
+        let knows = self.sites[machine].member_since.is_some_and(|since| now >= since.after(self.recovery));
+        if !knows || self.must_be_renewed_by(machine, now) != Some(by) {
             return Ok(());
         }
         let ms = self.recovery / 1000;
