@@ -47,7 +47,9 @@ impl World {
                 self.coverage.record(Occurrence::LeaderElected);
                 self.leases.on_leads(machine, self.now);
                 self.needless.on_leads(term, machine, self.now);
-                self.one_lease.on_leads(machine, self.now);
+                let node = self.machines[machine].node.as_ref().expect("it says that it leads");
+                let is_alone = node.health(Time::ZERO).voters.len() == 1;
+                self.one_lease.on_leads(machine, is_alone, self.now);
                 self.voting.on_leads(term, machine, self.now)?;
             }
             Note::VotersChanged(voters) => {

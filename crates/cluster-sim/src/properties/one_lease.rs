@@ -12,6 +12,8 @@
 //! | 2·L·drift | ages that voters say are measured on their clocks |
 //! | slack | 3 ticks, 12 trips, 6 writes: the last renewal of the member is confirmed, another view is completed, this one is agreed on |
 //!
+//! If only one site votes, nobody remembers the leases that it granted before its process ended: then it counts from the election.
+//!
 //! A site that dies while it asks to join may be let in, because the leader cannot know that it is dead. But no leader lets a site in that has not
 //! asked it within the length of a lease, by its own clock, whatever else happens. And a dead site that is let in has no lease: it must be left out
 //!
@@ -34,6 +36,15 @@ use meshlock_cluster::node::Node;
 use meshlock_cluster::time::Span;
 use meshlock_cluster::view::View;
 
+/// The site that was elected last.
+#[derive(Clone, Copy, Debug)]
+struct ElectedLeader {
+    machine: usize,
+    at: Moment,
+    /// Whether nobody else votes.
+    is_alone: bool,
+}
+
 /// Which members have died, and since when nothing hinders the voters.
 #[derive(Clone, Debug)]
 pub(crate) struct OneLease {
@@ -47,7 +58,7 @@ pub(crate) struct OneLease {
     forgotten_after: Span,
     slack: Span,
     quiet_since: Moment,
-    leader: Option<(usize, Moment)>,
+    leader: Option<ElectedLeader>,
     died: BTreeMap<Member, Death>,
     /// When each site has last asked to join, at each machine.
     asked: BTreeMap<(usize, Member), Moment>,
@@ -128,8 +139,9 @@ impl OneLease {
         self.on_disturbed(now);
     }
 
-    pub(crate) fn on_leads(&mut self, machine: usize, now: Moment) {
-        self.leader = Some((machine, now));
+    /// Records who was elected, and whether nobody else votes.
+    pub(crate) fn on_leads(&mut self, machine: usize, is_alone: bool, now: Moment) {
+        self.leader = Some(ElectedLeader { machine, at: now, is_alone });
     }
 
     /// Records that a machine has received a site's request to join.
@@ -183,8 +195,9 @@ impl OneLease {
     /// Returns by how many milliseconds it is later than `within` after `from` and the last disturbance, and later than `elected_within` after
     /// the election, by the leader's clock. The slack is not counted.
     fn late(&self, from: Moment, within: Span, elected_within: Span, now: Moment) -> Option<u64> {
-        let (leader, elected) = self.leader.filter(|_| self.strict)?;
-        let clock = &self.clocks[leader];
+        let ElectedLeader { machine, at: elected, is_alone } = self.leader.filter(|_| self.strict)?;
+        let elected_within = if is_alone { self.lease } else { elected_within };
+        let clock = &self.clocks[machine];
         let over = clock.at(from.max(self.quiet_since)) + within;
         let latest = over.max(clock.at(elected) + elected_within) + self.slack;
         let now = clock.at(now);

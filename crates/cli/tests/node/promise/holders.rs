@@ -90,13 +90,10 @@ impl Holder {
 
     /// Waits until the client knows that it has lost the lock, and returns when.
     pub(super) fn lost_at(mut self) -> i64 {
-        if matches!(self.kind, Kind::Etcdctl | Kind::Consul) {
+        if self.kind == Kind::Etcdctl {
             let code = self.process.end().code();
-            let at = monotonic();
-            // `consul lock` ends the command, and counts that as a success.
-            let is_told = self.kind == Kind::Consul || code != Some(0);
-            assert!(is_told, "it says that it has lost the lock: {}", self.process.log());
-            return at;
+            assert_ne!(code, Some(0), "it says that it has lost the lock: {}", self.process.log());
+            return monotonic();
         }
         let line = self.process.line();
         let at = line.strip_prefix("lost ").unwrap_or_else(|| panic!("{line}"));
@@ -119,7 +116,7 @@ const CONSUL_SHA256: &str = "e4e888bba104daba1d9161f49bfc52649a7e4efd45b1a7ead5b
 const MIRRORS: [&str; 2] = ["http://deb.debian.org", "http://archive.debian.org"];
 
 fn consul(address: &str) -> Option<Command> {
-    if !needs_program("curl") {
+    if !needs_program("curl") || !needs_program("python3") {
         return None;
     }
     let dir = installed("promise-consul", |dir| {
@@ -139,9 +136,10 @@ fn consul(address: &str) -> Option<Command> {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CONSUL_")) {
         command.env_remove(name);
     }
-    // The command is the holder: it is there for as long as the client believes in the lock.
     command.env("CONSUL_HTTP_ADDR", format!("http://{address}"));
-    command.args(["lock", "jobs", "echo held by consul; exec sleep 600"]);
+    // The command is the holder. `consul lock` releases the lock only after it has ended the command.
+    let script = source("command.py");
+    command.args(["lock", "jobs", &format!("exec python3 '{}'", script.display())]);
     Some(command)
 }
 
