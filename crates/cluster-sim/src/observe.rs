@@ -47,14 +47,12 @@ impl World {
                 self.coverage.record(Occurrence::LeaderElected);
                 self.leases.on_leads(machine, self.now);
                 self.needless.on_leads(term, machine, self.now);
-                let node = self.machines[machine].node.as_ref().expect("it says that it leads");
-                let is_alone = node.health(Time::ZERO).voters.len() == 1;
+                let is_alone = self.needless.is_only_voter(machine);
                 self.one_lease.on_leads(machine, is_alone, self.now);
                 self.voting.on_leads(term, machine, self.now)?;
             }
             Note::VotersChanged(voters) => {
-                // What voters have noted of leases was about other majorities.
-                self.one_lease.on_disturbed(self.now);
+                self.one_lease.on_voters_changed(self.now);
                 self.on_voters_changed(&voters);
             }
             Note::AccessAgreed(access) => {

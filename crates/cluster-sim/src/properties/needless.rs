@@ -233,6 +233,11 @@ impl Needless {
         }
     }
 
+    /// Returns whether nobody but this site votes.
+    pub(crate) fn is_only_voter(&self, machine: usize) -> bool {
+        self.voters.iter().all(|group| *group == [machine])
+    }
+
     pub(crate) fn on_leads(&mut self, term: Term, machine: usize, now: Moment) {
         if self.leader.is_none_or(|(last, ..)| last < term) {
             self.leader = Some((term, machine, now));

@@ -12,7 +12,8 @@
 //! | 2·L·drift | ages that voters say are measured on their clocks |
 //! | slack | 3 ticks, 12 trips, 6 writes: the last renewal of the member is confirmed, another view is completed, this one is agreed on |
 //!
-//! If only one site votes, nobody remembers the leases that it granted before its process ended: then it counts from the election.
+//! If only one site votes, nobody remembers the leases that it granted before its process ended; and voters who became voters less than a
+//! lease before do not know all leases. Then it counts from the election.
 //!
 //! A site that dies while it asks to join may be let in, because the leader cannot know that it is dead. But no leader lets a site in that has not
 //! asked it within the length of a lease, by its own clock, whatever else happens. And a dead site that is let in has no lease: it must be left out
@@ -41,8 +42,8 @@ use meshlock_cluster::view::View;
 struct ElectedLeader {
     machine: usize,
     at: Moment,
-    /// Whether nobody else votes.
-    is_alone: bool,
+    /// Whether those who elected it need not remember the leases before.
+    is_untold: bool,
 }
 
 /// Which members have died, and since when nothing hinders the voters.
@@ -59,6 +60,8 @@ pub(crate) struct OneLease {
     slack: Span,
     quiet_since: Moment,
     leader: Option<ElectedLeader>,
+    /// When the voters have changed last.
+    voters_changed: Option<Moment>,
     died: BTreeMap<Member, Death>,
     /// When each site has last asked to join, at each machine.
     asked: BTreeMap<(usize, Member), Moment>,
@@ -89,6 +92,7 @@ impl OneLease {
             slack: Span::from_micros(slack),
             quiet_since: Moment::default(),
             leader: None,
+            voters_changed: None,
             died: BTreeMap::new(),
             asked: BTreeMap::new(),
             longest: 0,
@@ -141,7 +145,16 @@ impl OneLease {
 
     /// Records who was elected, and whether nobody else votes.
     pub(crate) fn on_leads(&mut self, machine: usize, is_alone: bool, now: Moment) {
-        self.leader = Some(ElectedLeader { machine, at: now, is_alone });
+        let clock = &self.clocks[machine];
+        let have_changed =
+            self.voters_changed.is_some_and(|at| clock.at(now) < clock.at(at) + self.lease + self.slack);
+        self.leader = Some(ElectedLeader { machine, at: now, is_untold: is_alone || have_changed });
+    }
+
+    /// Records that other sites vote: what voters have noted of leases was about other majorities.
+    pub(crate) fn on_voters_changed(&mut self, now: Moment) {
+        self.voters_changed = Some(now);
+        self.on_disturbed(now);
     }
 
     /// Records that a machine has received a site's request to join.
@@ -195,8 +208,8 @@ impl OneLease {
     /// Returns by how many milliseconds it is later than `within` after `from` and the last disturbance, and later than `elected_within` after
     /// the election, by the leader's clock. The slack is not counted.
     fn late(&self, from: Moment, within: Span, elected_within: Span, now: Moment) -> Option<u64> {
-        let ElectedLeader { machine, at: elected, is_alone } = self.leader.filter(|_| self.strict)?;
-        let elected_within = if is_alone { self.lease } else { elected_within };
+        let ElectedLeader { machine, at: elected, is_untold } = self.leader.filter(|_| self.strict)?;
+        let elected_within = if is_untold { self.lease } else { elected_within };
         let clock = &self.clocks[machine];
         let over = clock.at(from.max(self.quiet_since)) + within;
         let latest = over.max(clock.at(elected) + elected_within) + self.slack;
