@@ -26,16 +26,7 @@ impl World {
         }
         sound::on_note(machine, &note, self.now)?;
         match note {
-            Note::Installed(view) => {
-                self.coverage.record(Occurrence::ViewInstalled);
-                let me = self.machines[machine].node.as_ref().map(Node::me);
-                let takes_part = me.is_some_and(|me| view.contains(me));
-                self.needless.on_installed(machine, takes_part, self.now);
-                self.machines[machine].installed = Some(view.epoch);
-                self.agreement.on_installed(machine, &view, self.now)?;
-                self.leases.on_installed(&view, self.now)?;
-                self.on_newest(view)?;
-            }
+            Note::Installed(view) => self.on_installed(machine, view)?,
             Note::Opened(epoch) => self.on_opened(machine, epoch),
             Note::Excluded { .. } => self.coverage.record(Occurrence::Excluded),
             Note::Granted(member) => self.leases.on_granted(machine, member, self.now),
@@ -93,6 +84,18 @@ impl World {
             | Note::CannotOpen { .. } => {}
         }
         Ok(())
+    }
+
+    /// Checks a view that a site installs.
+    fn on_installed(&mut self, machine: usize, view: View) -> CheckResult {
+        self.coverage.record(Occurrence::ViewInstalled);
+        let me = self.machines[machine].node.as_ref().map(Node::me);
+        let takes_part = me.is_some_and(|me| view.contains(me));
+        self.needless.on_installed(machine, takes_part, self.now);
+        self.machines[machine].installed = Some(view.epoch);
+        self.agreement.on_installed(machine, &view, self.now)?;
+        self.leases.on_installed(&view, self.now)?;
+        self.on_newest(view)
     }
 
     /// Checks a view that a site opens. What is wrong there is told at the end of the run, if nothing comes of it before.
