@@ -165,3 +165,20 @@ fn every_numbered_enum_is_asked_for_in_these_tests() {
         );
     }
 }
+
+#[test]
+fn docs_compatibility_says_of_each_version_what_it_added() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compatibility.md"))
+        .expect("the page is there");
+    let (_, page) = page.split_once("**Between sites.**").expect("the page tells of sites first");
+    let (sites, clients) = page.split_once("**Between clients and nodes.**").expect("clients come next");
+    let listed = |part: &str| -> Vec<u16> {
+        let number = |line: &str| line.strip_prefix("| ")?.split_once(" |")?.0.parse().ok();
+        part.lines().filter_map(number).collect()
+    };
+    for (part, versions) in
+        [(sites, meshlock_wire::sites::VERSIONS), (clients, meshlock_wire::clients::VERSIONS)]
+    {
+        assert_eq!(listed(part), (versions.0..=versions.1).collect::<Vec<_>>());
+    }
+}
