@@ -167,6 +167,7 @@ impl World {
             return Ok(());
         }
         self.steps.on_view(&self.newest, &view, self.now)?;
+        self.quiet.map_or(Ok(()), |quiet| quiet.on_view(view.epoch, self.now))?;
         self.one_lease.on_view(&self.newest, &view, self.now)?;
         if view.floor > self.newest.floor {
             self.coverage.record(Occurrence::FloorRaised);

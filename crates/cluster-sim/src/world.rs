@@ -23,6 +23,7 @@ use super::properties::fences::Fences;
 use super::properties::leases::Leases;
 use super::properties::needless::Needless;
 use super::properties::one_lease::OneLease;
+use super::properties::quiet::Quiet;
 use super::properties::starvation::Bound;
 use super::properties::steps::Steps;
 use super::properties::updates::Updates;
@@ -75,6 +76,10 @@ pub(super) struct World {
     pub(super) demotes_until: Moment,
     pub(super) bound: Bound,
     pub(super) steps: Steps,
+    /// When every client had been served in the calm.
+    served: Option<Moment>,
+    /// What follows on that.
+    pub(super) quiet: Option<Quiet>,
     pub(super) last_session: u64,
     pub(super) last_request: u64,
     pub(super) asked: BTreeMap<Request, Asked>,
@@ -125,6 +130,8 @@ impl World {
             demotes_until: Moment::default(),
             bound: Bound::new(&settings),
             steps: Steps::new(&settings),
+            served: None,
+            quiet: None,
             last_session: 0,
             last_request: 0,
             asked: BTreeMap::new(),
@@ -150,7 +157,7 @@ impl World {
         world
     }
 
-    /// Handles events until every client has been served in the calm or a property does not hold.
+    /// Handles events until every client has been served in the calm and nothing has happened since, or a property does not hold.
     pub(super) fn run(mut self) -> SeedReport {
         let mut verdict = Ok(());
         while let Some((moment, event)) = self.queue.pop() {
@@ -162,13 +169,12 @@ impl World {
                 }
                 None => self.handle(event),
             };
-            if verdict.is_err() || self.calm && self.is_over() {
+            if verdict.is_err() || self.calm && self.has_been_quiet() {
                 break;
             }
         }
         verdict = verdict.and(std::mem::replace(&mut self.unstopped, Ok(())));
-        let calm = self.now.0.saturating_sub(self.settings.calm);
-        let served = verdict.is_ok().then_some(calm);
+        let served = self.served.filter(|_| verdict.is_ok()).map(|at| at.0 - self.settings.calm);
         if self.forgetful_voter && verdict.is_err() {
             // Nobody promises anything where a voter has forgotten what it had confirmed.
             self.coverage.record(Occurrence::BrokenByOldDisk);
@@ -187,6 +193,16 @@ impl World {
             coverage: self.coverage.total(),
             trace: self.trace.lines,
         }
+    }
+
+    /// Returns whether every client has been served in the calm, and the quiet time after it is over.
+    fn has_been_quiet(&mut self) -> bool {
+        if self.quiet.is_none() && self.is_over() {
+            let settled = Moment(self.settings.calm).after(self.bound.settle());
+            self.served = Some(self.now);
+            self.quiet = Some(Quiet::after(self.now, settled, self.bound.round()));
+        }
+        self.quiet.is_some_and(|quiet| quiet.is_over(self.now))
     }
 
     pub(super) fn at(&mut self, moment: Moment, event: Event) {

@@ -74,6 +74,8 @@ mutants! {
     BrokenIsFreeAtOnce,
     /// A site that is full asks for a fresh view in every view, however short the last one was.
     RoomAskedForAtOnce,
+    /// A site that has once been full goes on asking for fresh views, at the usual distance, though it has room.
+    RoomAskedForEver,
     /// A client that was not served because of an outage is told that somebody else has the lock.
     OutageIsContention,
     /// A member confirms that a name may be used with another number of permits although its clients use it.

@@ -13,6 +13,7 @@
 //! | a site that reaches the leader, which reaches a majority, loses no lock because of its lease, however it was stopped, cut off or slowed before | a lock that is lost for a short pause is not used for long | [`needless`] | a former leader that wakes asks itself; a member is refused because of a report from before it woke; a dead member counts against a healthy one |
 //! | a member that has died is left out one lease after its death, also if leaders change meanwhile | its locks are free then | [`one_lease`] | a new leader counts all leases from its election |
 //! | in every second the number of views is bounded by what can ask for one, and that of events by a constant | a cluster that changes views in circles stalls every lock | [`steps`] | a full site asks for a fresh view in every view |
+//! | when nobody wants anything and nothing fails any more, no view is installed | a cluster that changes views in circles does so then, however slowly | [`quiet`] | a site that was full once asks for fresh views for ever |
 //! | machines' own invariants hold, what is sent can be read, and no correct peer is reported as misbehaving | our own bugs show early | [`sound`] | messages of an old view are accepted; a member of an older version is not told of holders with another number of permits; a vote is sent before it is written; an incarnation is used twice, because a disk was lost, past incarnations are forgotten or a former leader is believed; a renewal gives lost locks back; a waiter that could not ask, or a name that could be entered again, is not noted |
 //! | when a site opens a view, no other member of it runs machines of an earlier one | the view starts from what all of them hold | [`views`] | a census is skipped |
 //! | no id of a voter is used with two disks, and each term has at most one leader | otherwise a voter could break what it has promised, and two parts could decide apart | [`voting`] | a voter votes without its disk; a site acts as the voter of another disk |
@@ -32,6 +33,7 @@ pub(super) mod fences;
 pub(super) mod leases;
 pub(super) mod needless;
 pub(super) mod one_lease;
+pub(super) mod quiet;
 pub(super) mod sound;
 pub(super) mod starvation;
 pub(super) mod steps;

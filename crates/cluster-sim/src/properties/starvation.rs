@@ -48,6 +48,8 @@ const CLIENT: u64 = 12_000;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     settle: u64,
+    /// How long it takes at most to leave a member out that is not heard, and to let it in again.
+    round: u64,
     way: u64,
     /// Maximum for all turns together.
     most: u64,
@@ -77,12 +79,22 @@ impl Bound {
         let way = CLIENT + 2 * machines * trip;
         let settle = settle + moved(settings, way);
         let most = 2 * settings.clients as u64 * machines * (settings.hold + way);
-        Bound { settle, way, most, turns: way }
+        Bound { settle, round: silence + leases + rejoin, way, most, turns: way }
     }
 
     /// Adds the turn of a client that entered and will hold the lock for `hold`.
     pub(crate) fn on_turn(&mut self, hold: u64) {
         self.turns += hold + self.way;
+    }
+
+    /// Returns how long it may take in the calm until a view is open that does not change any more.
+    pub(crate) fn settle(&self) -> u64 {
+        self.settle
+    }
+
+    /// Returns how long one round takes of a circle in which a member is left out and comes back.
+    pub(crate) fn round(&self) -> u64 {
+        self.round
     }
 
     /// Returns how long it may take in the calm until every client has been served.

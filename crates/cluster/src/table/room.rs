@@ -51,6 +51,11 @@ impl RoomRequests {
         self.asked || self.last.is_none_or(is_new)
     }
 
+    /// Returns whether the site has ever asked.
+    fn has_asked(&self) -> bool {
+        self.last.is_some()
+    }
+
     /// Records that the site asks for a fresh view.
     pub(super) fn on_asked(&mut self, at: SiteProgress) {
         if self.asked {
@@ -105,7 +110,9 @@ impl LockTable {
 
     fn asks_for_room(&self, now: Time) -> bool {
         let may_ask = || self.room.may_ask(SiteProgress { now, granted: self.granted() });
-        self.is_crowded() && (may_ask() || mutant::is_on(Mutant::RoomAskedForAtOnce))
+        let has_no_room =
+            self.is_crowded() || mutant::is_on(Mutant::RoomAskedForEver) && self.room.has_asked();
+        has_no_room && (may_ask() || mutant::is_on(Mutant::RoomAskedForAtOnce))
     }
 }
 
