@@ -15,7 +15,7 @@ export async function showGallery(main, rest, parts) {
   replace(main, h("div", { class: "page" },
     h("h1", {}, "See an algorithm run, step it, break it"),
     h("p", { class: "lead" }, "Distributed mutual exclusion by the papers' own examples: each card is a run that you can step through, act on and fork. ",
-      "Or ", h("a", { href: "#/run?algo=ricart-agrawala&n=4&until=120" }, "start a run of your own"), ", or ", h("a", { href: "#/trace" }, "open a trace"), " that the simulator or the checker has written."),
+      "Or ", h("a", { href: "#/run?algo=ricart-agrawala&n=4&until=120" }, "start a run of your own"), ", or ", h("a", { href: "#/trace" }, "open a trace"), " that the simulator or the checker has written, or a counterexample of a proof."),
     [...groups].map(([paper, list]) => h("section", { class: "panel" }, h("h2", {}, paper), h("div", { class: "cards" }, list.map((entry) =>
       h("a", { class: "card", href: `#/gallery/figure/${entry.id}`, "data-entry": entry.id },
         h("h3", {}, entry.title), h("span", { class: "source" }, entry.source), h("span", { class: "small" }, entry.caption)))))),

@@ -1,9 +1,11 @@
-// A trace that the simulator, the checker or a cluster has written, drawn and stepped like a run; it cannot be acted on.
+// A trace that the simulator, the checker or a cluster has written, drawn and stepped like a run; it cannot be acted on. A file of
+// counterexamples of a proof is shown in its place.
 
 import { ask, send } from "./api.js";
 import { kindClass } from "./colours.js";
 import { h, plain, problem, replace } from "./dom.js";
 import { Diagram } from "./diagram.js";
+import { InductionView } from "./induction.js";
 import { Model } from "./model.js";
 import { Standing, onlyLock, showLocks, showTraceState } from "./trace_panels.js";
 
@@ -17,10 +19,10 @@ export class TraceView {
   async open(parts = {}) {
     const file = h("input", { type: "file", "aria-label": "A trace file", accept: ".jsonl,.json,.ndjson,.txt", onchange: () => this.#read(file.files[0]) });
     this.box = h("div", {});
-    replace(this.main, h("div", { class: "page" }, h("h1", {}, "Open a trace"),
-      h("p", { class: "lead" }, "Written by ", h("code", {}, "meshlock sim ALGO --trace FILE"), ", ", h("code", {}, "meshlock check ALGO --trace FILE"), " or ", h("code", {}, "meshlock trace --record FILE"), ". It stays on this machine; the address bar cannot carry it."),
+    replace(this.main, h("div", { class: "page" }, h("h1", {}, "Open a trace or a counterexample"),
+      h("p", { class: "lead" }, "Written by ", h("code", {}, "meshlock sim ALGO --trace FILE"), ", ", h("code", {}, "meshlock check ALGO --trace FILE"), ", ", h("code", {}, "meshlock trace --record FILE"), " or ", h("code", {}, "meshlock prove ALGO --counterexamples FILE"), ". It stays on this machine; the address bar cannot carry it."),
       file, this.box));
-    if (parts.opened) await this.#load("the trace that the lab was started with", () => ask("opened"));
+    if (parts.opened) await this.#load("the file that the lab was started with", () => ask("opened"));
   }
 
   #read(file) {
@@ -34,6 +36,9 @@ export class TraceView {
       replace(this.box, problem("This file cannot be drawn", error.message));
       return;
     }
+    this.model = null;
+    this.induction = this.answer.counterexamples ? new InductionView(this.box, this.answer.counterexamples) : null;
+    if (this.induction) return;
     this.frame(this.box, name);
     this.showAll("");
     this.go(0);
@@ -133,6 +138,7 @@ export class TraceView {
   }
 
   key(event) {
+    if (this.induction) return this.induction.key(event);
     if (!this.model || /^(SELECT|TEXTAREA)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
     const far = event.shiftKey ? 10 : 1, { model } = this;
     const actions = {

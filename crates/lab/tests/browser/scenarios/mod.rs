@@ -7,6 +7,7 @@ use meshlock_lab::gallery;
 use crate::driver::{Browser, keys};
 
 mod history;
+mod induction;
 mod panels;
 
 /// What a person does, and what must be seen.
@@ -30,7 +31,7 @@ const fn in_one(name: &'static str, run: fn(&Browser, &str)) -> Scenario {
 
 /// Every scenario.
 pub(crate) fn all() -> impl Iterator<Item = &'static Scenario> {
-    GENERAL.iter().chain(&history::ALL).chain(&panels::ALL)
+    GENERAL.iter().chain(&history::ALL).chain(&panels::ALL).chain(&induction::ALL)
 }
 
 const GENERAL: &[Scenario] = &[
