@@ -5,7 +5,7 @@ import { h, problem, replace, rich } from "./dom.js";
 
 /** Lists everything, or leads to the run of the entry that the address names. */
 export async function showGallery(main, rest, parts) {
-  if (rest.length > 1) return openEntry(main, rest[0], rest[1], parts.at ?? 0);
+  if (rest.length > 1) return openEntry(main, rest[0], rest[1], parts.at);
   const { entries, errata } = await ask("gallery");
   const groups = new Map();
   for (const entry of entries) {
@@ -41,14 +41,16 @@ const escaped = (address) => address.replaceAll("+", "%2B");
 async function openEntry(main, kind, id, at) {
   if (kind === "figure") {
     const entry = await ask(`gallery/${encodeURIComponent(id)}`);
-    location.replace(`#/run?${escaped(entry.address)}&at=${encodeURIComponent(at)}&from=figure:${entry.id}`);
+    location.replace(`#/run?${escaped(entry.address)}&at=${encodeURIComponent(at ?? 0)}&from=figure:${entry.id}`);
     return;
   }
   if (kind !== "erratum") throw new Error(`the gallery has no '${kind}'`);
   replace(main, h("p", { class: "loading", role: "status" }, "The checker explores every interleaving…"));
   const found = await ask(`errata/${encodeURIComponent(id)}`);
   if (found.address) {
-    location.replace(`#/run?${escaped(found.address)}&at=${encodeURIComponent(at)}&from=erratum:${found.id}`);
+    // It opens where it goes wrong; the caption says what, and where.
+    const wrong = [found.id, found.property, found.steps, found.round ?? ""].join(":");
+    location.replace(`#/run?${escaped(found.address)}&at=${encodeURIComponent(at ?? found.steps)}&from=${encodeURIComponent(`erratum:${wrong}`)}`);
     return;
   }
   replace(main, h("div", { class: "page", "data-erratum": found.id }, h("h1", {}, found.title), h("p", { class: "lead" }, found.source),

@@ -82,6 +82,14 @@ fn errata(browser: &Browser, page: &str) {
             continue;
         }
         assert_eq!(browser.text("document.querySelector('.caption h2').textContent"), erratum.title);
+        // It opens where it goes wrong, and says what does.
+        let wrong = |what: &str| browser.text(&format!("document.getElementById('goes-wrong').{what}"));
+        assert_eq!(browser.text(AT), wrong("dataset.step"), "{}", erratum.id);
+        if let Evidence::Exploration { property, .. } = find(erratum.id).unwrap().evidence {
+            assert_eq!(wrong("dataset.property"), property.name(), "{}", erratum.id);
+        }
+        let violated = format!("violates {}", wrong("dataset.property"));
+        assert!(wrong("textContent").contains(&violated), "{}: {}", erratum.id, wrong("textContent"));
         browser.press(keys::END);
         let starves = matches!(
             find(erratum.id).unwrap().evidence,
