@@ -96,7 +96,8 @@ export class RunView {
 
   /** Another setup. The old run with its forks is one step back. */
   async restart(setup, until) {
-    if (!(await this.#mayGoOn())) return;
+    // Where one thinks better of it, the form says again what is shown.
+    if (!(await this.#mayGoOn())) return this.#offerSetup();
     this.setup = setup;
     this.#prepare("");
     this.tabs = [{ acts: "", until, at: 0 }];

@@ -6,7 +6,7 @@ use crate::driver::{Browser, keys};
 
 use super::{AT, in_one, scenario};
 
-pub(super) const ALL: [super::Scenario; 8] = [
+pub(super) const ALL: [super::Scenario; 9] = [
     scenario("facts are judged for the run that is shown", facts_of_a_fork),
     scenario("one question is in flight, for what differs only", differences),
     scenario("the focus stays when panels are renewed", focus),
@@ -15,6 +15,7 @@ pub(super) const ALL: [super::Scenario; 8] = [
     in_one("a message's causal past ends where it was sent", causal_past),
     scenario("arrows between the same sites lie apart", arrows),
     in_one("a kind of message has one colour in every view", colours),
+    in_one("an algorithm is chosen in sight, and another one at once", choosing),
 ];
 
 fn facts_of_a_fork(browser: &Browser, page: &str) {
@@ -182,4 +183,26 @@ fn causal_past(browser: &Browser, page: &str) {
          diagram.point({{ message }}); return [message.received, ...diagram.edge]; }})"
     );
     assert_eq!(browser.promised(&past), serde_json::json!([3, -1, 0, -1]));
+}
+
+fn choosing(browser: &Browser, page: &str) {
+    browser.open(&format!("{page}/#/gallery"));
+    assert_eq!(browser.count("[data-algorithm]"), meshlock_protocol::registry::ALL.len() as u64);
+    let raymond = browser.text("document.querySelector(\"[data-algorithm='raymond']\").href");
+    browser.open(&raymond);
+    let drawn =
+        |browser: &Browser| browser.text("document.querySelector('.run canvas').getAttribute('aria-label')");
+    assert!(drawn(browser).contains("of raymond: 5 sites"), "{}", drawn(browser));
+    // The choice is in sight although the rest of the setup is folded.
+    let seen = "(() => { const box = document.querySelector('[name=algo]').getBoundingClientRect(); return box.height > 0 && box.bottom <= innerHeight && !document.querySelector('#box-setup details').open; })()";
+    assert_eq!(browser.value(seen), true);
+    browser.press('1');
+    browser.value("(() => { const box = document.querySelector('[name=algo]'); box.value = 'maekawa'; box.dispatchEvent(new Event('change', { bubbles: true })); return true; })()");
+    browser.settle();
+    assert!(drawn(browser).contains("of maekawa: 5 sites"), "{}", drawn(browser));
+    assert!(browser.text("location.hash").contains("algo=maekawa"));
+    // It is a change like others.
+    browser.click("#undo");
+    assert!(drawn(browser).contains("of raymond"), "{}", drawn(browser));
+    assert_eq!(browser.text("document.querySelector('[name=algo]').value"), "raymond");
 }
