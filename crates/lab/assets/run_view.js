@@ -157,6 +157,7 @@ export class RunView {
     this.slider.value = this.tab.at;
     this.where.textContent = `${this.tab.at} / ${this.model.steps}`;
     this.diagram.show(this.model, this.tab.at, this.selected);
+    this.events.show(this.model, this.tab.at);
     this.#tell();
     this.#address();
     this.moments.want(this.tab.at);

@@ -5,6 +5,7 @@ import { ask, send } from "./api.js";
 import { kindClass } from "./colours.js";
 import { h, plain, problem, replace } from "./dom.js";
 import { Diagram } from "./diagram.js";
+import { EventList } from "./events.js";
 import { InductionView } from "./induction.js";
 import { Model } from "./model.js";
 import { Standing, onlyLock, showLocks, showTraceState } from "./trace_panels.js";
@@ -53,6 +54,7 @@ export class TraceView {
     this.where = h("span", { class: "where" });
     this.boxes = Object.fromEntries(["legend", "locks", "state", "more"].map((part) => [part, h("div", { class: part === "legend" ? "legend" : "panel", id: `box-${part}` })]));
     this.filter = h("select", { "aria-label": "Lock", onchange: () => this.refilter(this.filter.value) });
+    this.events = new EventList((at, site) => { this.selected = site ?? this.selected; this.go(at); });
     const button = (label, text, act) => h("button", { "aria-label": label, title: label, onclick: act }, text);
     replace(box, h("div", { class: "watch" },
       h("section", { class: "drawing-area", "aria-label": "Drawing" },
@@ -60,7 +62,7 @@ export class TraceView {
         h("div", { class: "row below" }, this.boxes.legend, h("span", { class: "spacer" }), this.filter,
           button("Zoom out", "−", () => this.diagram.zoom(0.7)), button("Zoom in", "+", () => this.diagram.zoom(1.4)), button("All of it", "fit", () => this.diagram.fit())),
         h("div", { class: "controls" }, this.controls(button), this.slider, this.where), this.told),
-      h("section", { class: "side", "aria-label": "At this line" }, this.boxes.more, this.boxes.locks, this.boxes.state)));
+      h("section", { class: "side", "aria-label": "At this line" }, this.boxes.more, this.boxes.locks, this.boxes.state, this.events.box)));
     this.diagram = new Diagram(this.canvas, {
       step: (step, site) => { this.selected = site; this.go(step); },
       message: (message) => this.#tellMessage(message),
@@ -132,6 +134,7 @@ export class TraceView {
     this.slider.value = this.at;
     this.where.textContent = `${this.at} / ${model.steps}`;
     this.diagram.show(model, this.at, this.selected);
+    this.events.show(model, this.at);
     this.told.textContent = this.at === 0 ? "Start. Press → to step." : `Line ${this.at}: ${model.tell(this.at - 1)} (${Number(model.lines.time[this.at - 1].toFixed(3))} ${model.unit})`;
     showLocks(this.boxes.locks, model, this.standing.after(this.at));
     showTraceState(this.boxes.state, model, this.selected, this.at).catch((error) => { this.told.textContent = error.message; });

@@ -28,6 +28,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "compare.js": SCRIPT,
     "diagram.js": SCRIPT,
     "dom.js": SCRIPT,
+    "events.js": SCRIPT,
     "export.js": SCRIPT,
     "forks.js": SCRIPT,
     "gallery.js": SCRIPT,
