@@ -75,17 +75,20 @@ function erratum(box, { errata }, id, wrong, view) {
     more.follow(wrong && at === wrong.step ? 0 : at);
     if (!wrong) return;
     there.hidden = left || at === wrong.step;
-    verdict.textContent = left ? `Not the checker's run any more, which violates ${wrong.property} in step ${wrong.step}.` : told(wrong, at, view.moment);
+    verdict.textContent = left ? `Not the checker's run any more, in which step ${wrong.step} breaks ${quoted(wrong.property)}.` : told(wrong, at, view.moment);
   };
   return { judge, update };
 }
 
+/** A property as its lamp says it. */
+const quoted = (property) => `“${["deadlock", "starvation"].includes(property) ? "no " : ""}${property}”`;
+
 /** What is wrong, seen from position `at`. */
 function told({ property, step, round }, at, moment) {
-  if (round !== null) return `It violates ${property}: the steps from ${round + 1} to ${step} can be repeated for ever, and somebody waits all the time.`;
-  if (at < step) return `Step ${step} will violate ${property}.`;
+  if (round !== null) return `${quoted(property)} is broken: the steps from ${round + 1} to ${step} can be repeated for ever, and somebody waits all the time.`;
+  if (at < step) return `Step ${step} will break ${quoted(property)}.`;
   const lamp = moment?.lamps.find((one) => one.name === property && one.light === "broken");
-  return `Step ${step} violates ${property}${lamp ? `: ${lamp.why}` : ""}.`;
+  return `Step ${step} breaks ${quoted(property)}${lamp ? `: ${lamp.why}` : ""}.`;
 }
 
 /** What is read before the first step; after it the drawing needs the room, unless one has opened or closed it by hand. */

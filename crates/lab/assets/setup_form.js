@@ -4,7 +4,7 @@ import { h, replace } from "./dom.js";
 
 const LOADS = [["closed", "think, then ask again"], ["open", "requests arrive and queue"], ["saturated", "ask again at once"], ["once", "each site once"], ["hand", "by hand only"]];
 /** How algorithms are listed to choose from, by what lets a process in. */
-const FAMILIES = [["permissions", "Permissions of all"], ["quorums", "Quorums"], ["token", "Tokens"]];
+const FAMILIES = [["permissions", "Permissions"], ["quorums", "Quorums"], ["token", "Tokens"]];
 const DELAYS = [["spread", "0.2 T to 1 T"], ["same", "always T"], ["wild", "exponential"]];
 
 /** The name and the options of a spec. */

@@ -88,8 +88,8 @@ fn errata(browser: &Browser, page: &str) {
         if let Evidence::Exploration { property, .. } = find(erratum.id).unwrap().evidence {
             assert_eq!(wrong("dataset.property"), property.name(), "{}", erratum.id);
         }
-        let violated = format!("violates {}", wrong("dataset.property"));
-        assert!(wrong("textContent").contains(&violated), "{}: {}", erratum.id, wrong("textContent"));
+        let named = format!("{}”", wrong("dataset.property"));
+        assert!(wrong("textContent").contains(&named), "{}: {}", erratum.id, wrong("textContent"));
         browser.press(keys::END);
         let starves = matches!(
             find(erratum.id).unwrap().evidence,
