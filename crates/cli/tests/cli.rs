@@ -124,10 +124,20 @@ fn prove_prints_each_question_with_its_solvers_their_verdicts_and_steps_as_json(
     }
     let possible = census["possible"].as_array().expect("a list");
     assert!(possible.iter().all(|found| !found["state"].as_array().expect("a state").is_empty()));
-    let wrong = json(&["prove", "census", "--wrong", "--json"]);
+    let file = std::env::temp_dir().join(format!("meshlock-counterexamples-{}.json", std::process::id()));
+    let path = file.to_str().expect("a path in UTF-8");
+    let wrong = json(&["prove", "census", "--wrong", "--json", "--counterexamples", path]);
     let [first, ..] = wrong.as_array().expect("a list").as_slice() else { panic!("{wrong}") };
     assert_eq!((&first["action"], &first["clause"]), (&"open".into(), &"all_have_stopped".into()));
     assert!(first["counterexample"]["step"].as_str().expect("a step").starts_with("open("), "{first}");
+    // The same counterexamples are in the file that the lab draws.
+    let written = std::fs::read_to_string(&file).expect("the file");
+    std::fs::remove_file(&file).expect("it is ours");
+    let written: serde_json::Value = serde_json::from_str(&written).expect("a JSON document");
+    let drawn = written["counterexamples"].as_array().expect("a list");
+    assert_eq!(drawn.len(), wrong.as_array().expect("a list").len());
+    assert_eq!((&drawn[0]["wrong"], &drawn[0]["step"]["action"]), (&first["wrong"], &first["action"]));
+    assert!(drawn[0]["before"]["facts"].is_array() && drawn[0]["after"]["messages"].is_array(), "{written}");
 }
 
 #[test]

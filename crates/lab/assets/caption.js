@@ -6,9 +6,9 @@ import { departure } from "./forks.js";
 
 /** Fills `box`. The answer's `judge` is told which run is shown, and its `update` is called whenever the position changes. */
 export async function showCaption(box, from, view) {
-  const [kind, id] = from.split(":");
+  const [kind, id, property, step, round] = from.split(":");
   try {
-    return kind === "erratum" ? erratum(box, await ask("gallery"), id, view) : await figure(box, id, view);
+    return kind === "erratum" ? erratum(box, await ask("gallery"), id, wrongAt(property, step, round), view) : await figure(box, id, view);
   } catch (error) {
     toast(error.message);
     return null;
@@ -49,7 +49,13 @@ async function figure(box, id, view) {
   return { judge, update };
 }
 
-function erratum(box, { errata }, id, view) {
+/** Which property fails after how many steps; links of earlier versions do not say it. */
+function wrongAt(property, step, round) {
+  const whole = (text) => (/^\d{1,6}$/.test(text ?? "") ? Number(text) : null);
+  return /^[a-z-]{1,30}$/.test(property ?? "") && whole(step) !== null ? { property, step: whole(step), round: whole(round) } : null;
+}
+
+function erratum(box, { errata }, id, wrong, view) {
   const found = errata.find((one) => one.id === id);
   if (!found) throw new Error(`there is no erratum '${id}'`);
   box.className = "caption";
@@ -57,8 +63,32 @@ function erratum(box, { errata }, id, view) {
     h("p", { class: "small" }, h("strong", {}, "Printed: "), rich(found.printed)), h("p", { class: "small" }, h("strong", {}, "What goes wrong: "), rich(found.wrong)),
     h("p", { class: "small" }, h("strong", {}, "Repair: "), rich(found.repair)),
     h("p", { class: "small faint" }, "The shortest run that the checker finds; step through it and watch the lamps."));
-  replace(box, h("h2", {}, found.title), more.element);
-  return { judge: () => {}, update: () => more.follow(view.tab?.at ?? 0) };
+  const verdict = wrong && h("p", { id: "goes-wrong", "data-property": wrong.property, "data-step": wrong.step, "aria-live": "polite" });
+  const there = wrong && h("button", { class: "tiny", id: "to-wrong", onclick: () => view.go(wrong.step) }, `step ${wrong.step}`);
+  replace(box, h("h2", {}, found.title), wrong && h("div", { class: "row" }, verdict, there), more.element);
+  let left = false;
+  // A fork before that step is another run.
+  const judge = (parts) => { left = wrong !== null && departure(view.tabs[0].acts, parts.acts) < wrong.step; };
+  const update = () => {
+    const at = view.tab?.at ?? 0;
+    // It opens at its end, where one reads first what is wrong.
+    more.follow(wrong && at === wrong.step ? 0 : at);
+    if (!wrong) return;
+    there.hidden = left || at === wrong.step;
+    verdict.textContent = left ? `Not the checker's run any more, in which step ${wrong.step} breaks ${quoted(wrong.property)}.` : told(wrong, at, view.moment);
+  };
+  return { judge, update };
+}
+
+/** A property as its lamp says it. */
+const quoted = (property) => `“${["deadlock", "starvation"].includes(property) ? "no " : ""}${property}”`;
+
+/** What is wrong, seen from position `at`. */
+function told({ property, step, round }, at, moment) {
+  if (round !== null) return `${quoted(property)} is broken: the steps from ${round + 1} to ${step} can be repeated for ever, and somebody waits all the time.`;
+  if (at < step) return `Step ${step} will break ${quoted(property)}.`;
+  const lamp = moment?.lamps.find((one) => one.name === property && one.light === "broken");
+  return `Step ${step} breaks ${quoted(property)}${lamp ? `: ${lamp.why}` : ""}.`;
 }
 
 /** What is read before the first step; after it the drawing needs the room, unless one has opened or closed it by hand. */

@@ -1,13 +1,13 @@
 // Colours of the canvas, from the style sheet, so that light and dark are said in one place; and which colour a kind of message has.
 
-/** How many colours there are for messages. */
-const KINDS = 10;
-/** The colour of each kind of message: the same in every view, by what it does. Kinds of one algorithm differ. */
+/** How many colours there are for messages; the last one is for kinds that are not listed here, such as those of a trace of another program. */
+const KINDS = 11;
+/** The colour of each kind of message: the same in every view, by what it does. Kinds of one algorithm differ (`tests/colours.rs`). */
 const OF_KIND = new Map([
   // It asks; it gives; it refuses; it asks back; it gives up; it yields.
   ["REQUEST WANTED REQ", 0], ["REPLY GRANT TOKEN PRIVILEGE PERM", 1], ["FAILED FAIL MISS", 2], ["INQUIRE FOCUS HANDOVER APPEND", 3], ["RELEASE FLUSH REL", 4], ["YIELD INFORM ANNOUNCE", 6],
   // It tells of failures and returns.
-  ["WELCOME ADVISE INITIALIZE", 5], ["HELLO ASK RESTART", 7], ["READY ANSWER RECOVERING", 8], ["MERGE", 9], ["RECOVERINGPART", 4],
+  ["WELCOME INITIALIZE", 5], ["HELLO ASK RESTART", 7], ["READY ANSWER ADVISE", 8], ["RECOVERING", 6], ["MERGE", 9], ["RECOVERINGPART", 4],
 ].flatMap(([kinds, colour]) => kinds.split(" ").map((kind) => [kind, colour])));
 
 /** The colours of the present theme. */

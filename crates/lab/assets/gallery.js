@@ -1,12 +1,13 @@
 // The gallery: the papers' figures and every erratum, each one click away.
 
-import { ask } from "./api.js";
+import { algorithms, ask } from "./api.js";
 import { h, problem, replace, rich } from "./dom.js";
+import { families } from "./setup_form.js";
 
 /** Lists everything, or leads to the run of the entry that the address names. */
 export async function showGallery(main, rest, parts) {
-  if (rest.length > 1) return openEntry(main, rest[0], rest[1], parts.at ?? 0);
-  const { entries, errata } = await ask("gallery");
+  if (rest.length > 1) return openEntry(main, rest[0], rest[1], parts.at);
+  const [{ entries, errata }, known] = await Promise.all([ask("gallery"), algorithms()]);
   const groups = new Map();
   for (const entry of entries) {
     const paper = entry.source.split(",")[0];
@@ -15,7 +16,11 @@ export async function showGallery(main, rest, parts) {
   replace(main, h("div", { class: "page" },
     h("h1", {}, "See an algorithm run, step it, break it"),
     h("p", { class: "lead" }, "Distributed mutual exclusion by the papers' own examples: each card is a run that you can step through, act on and fork. ",
-      "Or ", h("a", { href: "#/run?algo=ricart-agrawala&n=4&until=120" }, "start a run of your own"), ", or ", h("a", { href: "#/trace" }, "open a trace"), " that the simulator or the checker has written."),
+      "Or ", h("a", { href: "#/trace" }, "open a trace"), " that the simulator or the checker has written, or a counterexample of a proof."),
+    h("section", { class: "panel" }, h("h2", {}, "Your own run"),
+      h("p", { class: "lead" }, "Choose an algorithm; beside its run are the load, the delays and everything else that can be set."),
+      families(known).map(([title, infos]) => h("div", { class: "row", role: "group", "aria-label": title }, h("strong", { class: "small" }, title),
+        infos.map((info) => h("a", { class: "choice", href: `#/run?algo=${info.name}&n=${info.name === "maekawa" ? 7 : 5}&until=120`, title: info.title, "data-algorithm": info.name }, info.name))))),
     [...groups].map(([paper, list]) => h("section", { class: "panel" }, h("h2", {}, paper), h("div", { class: "cards" }, list.map((entry) =>
       h("a", { class: "card", href: `#/gallery/figure/${entry.id}`, "data-entry": entry.id },
         h("h3", {}, entry.title), h("span", { class: "source" }, entry.source), h("span", { class: "small" }, entry.caption)))))),
@@ -41,14 +46,16 @@ const escaped = (address) => address.replaceAll("+", "%2B");
 async function openEntry(main, kind, id, at) {
   if (kind === "figure") {
     const entry = await ask(`gallery/${encodeURIComponent(id)}`);
-    location.replace(`#/run?${escaped(entry.address)}&at=${encodeURIComponent(at)}&from=figure:${entry.id}`);
+    location.replace(`#/run?${escaped(entry.address)}&at=${encodeURIComponent(at ?? 0)}&from=figure:${entry.id}`);
     return;
   }
   if (kind !== "erratum") throw new Error(`the gallery has no '${kind}'`);
   replace(main, h("p", { class: "loading", role: "status" }, "The checker explores every interleaving…"));
   const found = await ask(`errata/${encodeURIComponent(id)}`);
   if (found.address) {
-    location.replace(`#/run?${escaped(found.address)}&at=${encodeURIComponent(at)}&from=erratum:${found.id}`);
+    // It opens where it goes wrong; the caption says what, and where.
+    const wrong = [found.id, found.property, found.steps, found.round ?? ""].join(":");
+    location.replace(`#/run?${escaped(found.address)}&at=${encodeURIComponent(at ?? found.steps)}&from=${encodeURIComponent(`erratum:${wrong}`)}`);
     return;
   }
   replace(main, h("div", { class: "page", "data-erratum": found.id }, h("h1", {}, found.title), h("p", { class: "lead" }, found.source),

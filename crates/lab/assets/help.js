@@ -17,7 +17,7 @@ export function openHelp() {
     h("p", {}, "Each line is a site, time goes to the right, arrows are messages. Thin bars: the process waits. Thick bars: it is inside. ",
       "What you do in the past forks the run; forks are tabs. The address bar carries all of it: copy it to share what you see."),
     h("div", { class: "keys" }, KEYS.map(([key, what]) => [h("span", {}, key.split(/ (or|with|\/|…) /).map((part) => /^(or|with|\/|…)$/.test(part) ? ` ${part} ` : h("kbd", {}, part))), h("span", {}, what)])),
-    h("p", { class: "small faint" }, "Drag or scroll moves the drawing, Ctrl with scroll or two fingers zoom it. Hover or tap an arrow for its content and its causal past."),
+    h("p", { class: "small faint" }, "“Events as text” lists what happens around the present step; in it ↑ and ↓ go from step to step. Drag or scroll moves the drawing, Ctrl with scroll or two fingers zoom it. Hover or tap an arrow for its content and its causal past."),
     h("form", { method: "dialog", class: "row" }, h("span", { class: "spacer" }), h("button", { class: "main", autofocus: true }, "Close")));
   if (!box.open) box.showModal();
 }

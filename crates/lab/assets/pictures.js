@@ -1,5 +1,6 @@
 // Structures drawn live: trees and pointers, quorums, the staircase, information structures, queues, who waits for whom.
 
+import { arrow, node } from "./arrows.js";
 import { h, patch, s } from "./dom.js";
 import { circle, heap, tree } from "./layouts.js";
 
@@ -31,24 +32,6 @@ export function showPictures(box, moment, model) {
 
 function picture(title, drawing) {
   return h("figure", { class: "picture", style: "margin:0 0 12px", "data-picture": title }, h("h3", {}, title), drawing);
-}
-
-function node(place, site, at) {
-  return [s("circle", { cx: place.x, cy: place.y, r: 15, class: "node", "data-phase": site.phase }),
-    s("text", { x: place.x, y: place.y + 4, "text-anchor": "middle", class: `on-node on-${site.phase}` }, `S${at}`)];
-}
-
-/** An arrow between two places that ends at the rim of the circle, bent if another goes back; the `nth` of those between the same two is bent more. */
-function arrow(from, to, attributes, bend = 14, nth = 0) {
-  if (from === to) return s("g", attributes, s("circle", { class: "arrow", cx: from.x + 15, cy: from.y - 15, r: 9 + 4 * nth }));
-  bend += 26 * nth;
-  const dx = to.x - from.x, dy = to.y - from.y, far = Math.hypot(dx, dy) || 1;
-  const mx = (from.x + to.x) / 2 - (dy / far) * bend, my = (from.y + to.y) / 2 + (dx / far) * bend;
-  const ax = to.x - mx, ay = to.y - my, reach = Math.hypot(ax, ay) || 1;
-  const ex = to.x - (ax / reach) * 17, ey = to.y - (ay / reach) * 17;
-  const angle = Math.atan2(ay, ax);
-  const tip = [[0, 0], [-9, -4.5], [-9, 4.5]].map(([x, y]) => `${(ex + x * Math.cos(angle) - y * Math.sin(angle)).toFixed(1)},${(ey + x * Math.sin(angle) + y * Math.cos(angle)).toFixed(1)}`);
-  return s("g", attributes, s("path", { class: "arrow", d: `M${from.x.toFixed(1)} ${from.y.toFixed(1)}Q${mx.toFixed(1)} ${my.toFixed(1)} ${ex.toFixed(1)} ${ey.toFixed(1)}` }), s("polygon", { class: "head", points: tip.join(" ") }));
 }
 
 function frame(places, label, ...content) {

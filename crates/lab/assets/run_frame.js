@@ -1,6 +1,7 @@
 // What stands around the drawing of a run: panels, buttons, lists to choose from.
 
 import { h, replace } from "./dom.js";
+import { EventList } from "./events.js";
 
 const BOXES = ["caption", "tabs", "lamps", "legend", "told", "sites", "pending", "network", "state", "why", "counters", "pictures", "share", "setup"];
 const SPEEDS = [["1", "1 step/s"], ["2", "2 steps/s"], ["6", "6 steps/s"], ["20", "20 steps/s"]];
@@ -18,6 +19,7 @@ export function frameOf(view) {
     values.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
   view.undoButton = button("Undo", "↶", () => view.undo(), "Ctrl+Z", "undo");
   view.redoButton = button("Redo", "↷", () => view.redo(), "Ctrl+Shift+Z", "redo");
+  view.events = new EventList((at, site) => { view.selected = site ?? view.selected; view.go(at); });
   const turn = (value) => Object.assign(view.diagram, { axis: value, left: -1 });
   replace(view.main, h("div", { class: "run" },
     h("section", { class: "setup", "aria-label": "Setup and acts" },
@@ -43,5 +45,5 @@ export function frameOf(view) {
       boxes.told),
     h("section", { class: "side", "aria-label": "State at this step" },
       h("div", { class: "panel" }, boxes.why, boxes.state), h("div", { class: "panel" }, boxes.pictures),
-      h("div", { class: "panel" }, boxes.counters), h("div", { class: "panel" }, boxes.share))));
+      h("div", { class: "panel" }, boxes.counters), view.events.box, h("div", { class: "panel" }, boxes.share))));
 }

@@ -96,7 +96,8 @@ export class RunView {
 
   /** Another setup. The old run with its forks is one step back. */
   async restart(setup, until) {
-    if (!(await this.#mayGoOn())) return;
+    // Where one thinks better of it, the form says again what is shown.
+    if (!(await this.#mayGoOn())) return this.#offerSetup();
     this.setup = setup;
     this.#prepare("");
     this.tabs = [{ acts: "", until, at: 0 }];
@@ -156,6 +157,7 @@ export class RunView {
     this.slider.value = this.tab.at;
     this.where.textContent = `${this.tab.at} / ${this.model.steps}`;
     this.diagram.show(this.model, this.tab.at, this.selected);
+    this.events.show(this.model, this.tab.at);
     this.#tell();
     this.#address();
     this.moments.want(this.tab.at);

@@ -1,9 +1,12 @@
-// A trace that the simulator, the checker or a cluster has written, drawn and stepped like a run; it cannot be acted on.
+// A trace that the simulator, the checker or a cluster has written, drawn and stepped like a run; it cannot be acted on. A file of
+// counterexamples of a proof is shown in its place.
 
 import { ask, send } from "./api.js";
 import { kindClass } from "./colours.js";
 import { h, plain, problem, replace } from "./dom.js";
 import { Diagram } from "./diagram.js";
+import { EventList } from "./events.js";
+import { InductionView } from "./induction.js";
 import { Model } from "./model.js";
 import { Standing, onlyLock, showLocks, showTraceState } from "./trace_panels.js";
 
@@ -17,10 +20,10 @@ export class TraceView {
   async open(parts = {}) {
     const file = h("input", { type: "file", "aria-label": "A trace file", accept: ".jsonl,.json,.ndjson,.txt", onchange: () => this.#read(file.files[0]) });
     this.box = h("div", {});
-    replace(this.main, h("div", { class: "page" }, h("h1", {}, "Open a trace"),
-      h("p", { class: "lead" }, "Written by ", h("code", {}, "meshlock sim ALGO --trace FILE"), ", ", h("code", {}, "meshlock check ALGO --trace FILE"), " or ", h("code", {}, "meshlock trace --record FILE"), ". It stays on this machine; the address bar cannot carry it."),
+    replace(this.main, h("div", { class: "page" }, h("h1", {}, "Open a trace or a counterexample"),
+      h("p", { class: "lead" }, "Written by ", h("code", {}, "meshlock sim ALGO --trace FILE"), ", ", h("code", {}, "meshlock check ALGO --trace FILE"), ", ", h("code", {}, "meshlock trace --record FILE"), " or ", h("code", {}, "meshlock prove ALGO --counterexamples FILE"), ". It stays on this machine; the address bar cannot carry it."),
       file, this.box));
-    if (parts.opened) await this.#load("the trace that the lab was started with", () => ask("opened"));
+    if (parts.opened) await this.#load("the file that the lab was started with", () => ask("opened"));
   }
 
   #read(file) {
@@ -34,6 +37,9 @@ export class TraceView {
       replace(this.box, problem("This file cannot be drawn", error.message));
       return;
     }
+    this.model = null;
+    this.induction = this.answer.counterexamples ? new InductionView(this.box, this.answer.counterexamples) : null;
+    if (this.induction) return;
     this.frame(this.box, name);
     this.showAll("");
     this.go(0);
@@ -48,6 +54,7 @@ export class TraceView {
     this.where = h("span", { class: "where" });
     this.boxes = Object.fromEntries(["legend", "locks", "state", "more"].map((part) => [part, h("div", { class: part === "legend" ? "legend" : "panel", id: `box-${part}` })]));
     this.filter = h("select", { "aria-label": "Lock", onchange: () => this.refilter(this.filter.value) });
+    this.events = new EventList((at, site) => { this.selected = site ?? this.selected; this.go(at); });
     const button = (label, text, act) => h("button", { "aria-label": label, title: label, onclick: act }, text);
     replace(box, h("div", { class: "watch" },
       h("section", { class: "drawing-area", "aria-label": "Drawing" },
@@ -55,7 +62,7 @@ export class TraceView {
         h("div", { class: "row below" }, this.boxes.legend, h("span", { class: "spacer" }), this.filter,
           button("Zoom out", "−", () => this.diagram.zoom(0.7)), button("Zoom in", "+", () => this.diagram.zoom(1.4)), button("All of it", "fit", () => this.diagram.fit())),
         h("div", { class: "controls" }, this.controls(button), this.slider, this.where), this.told),
-      h("section", { class: "side", "aria-label": "At this line" }, this.boxes.more, this.boxes.locks, this.boxes.state)));
+      h("section", { class: "side", "aria-label": "At this line" }, this.boxes.more, this.boxes.locks, this.boxes.state, this.events.box)));
     this.diagram = new Diagram(this.canvas, {
       step: (step, site) => { this.selected = site; this.go(step); },
       message: (message) => this.#tellMessage(message),
@@ -127,12 +134,14 @@ export class TraceView {
     this.slider.value = this.at;
     this.where.textContent = `${this.at} / ${model.steps}`;
     this.diagram.show(model, this.at, this.selected);
+    this.events.show(model, this.at);
     this.told.textContent = this.at === 0 ? "Start. Press → to step." : `Line ${this.at}: ${model.tell(this.at - 1)} (${Number(model.lines.time[this.at - 1].toFixed(3))} ${model.unit})`;
     showLocks(this.boxes.locks, model, this.standing.after(this.at));
     showTraceState(this.boxes.state, model, this.selected, this.at).catch((error) => { this.told.textContent = error.message; });
   }
 
   key(event) {
+    if (this.induction) return this.induction.key(event);
     if (!this.model || /^(SELECT|TEXTAREA)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
     const far = event.shiftKey ? 10 : 1, { model } = this;
     const actions = {

@@ -1,4 +1,4 @@
-//! Import: a trace of the simulator, the checker or a real cluster, prepared for drawing.
+//! Import: a trace of the simulator, the checker or a real cluster, prepared for drawing; or counterexamples of a proof.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,6 +6,7 @@ use meshlock_sim::trace::{TraceKind, Whose, Written};
 use serde_json::{Value, json};
 
 use crate::columns::Columns;
+use crate::induction::{self, InductionError};
 
 /// The largest number of lines that is drawn.
 pub(crate) const MAX_LINES: usize = 400_000;
@@ -29,6 +30,9 @@ pub enum ImportError {
     Empty,
     #[error("more than {MAX_LINES} lines or {MAX_SITES} sites")]
     TooLarge,
+    /// It is a file of counterexamples.
+    #[error(transparent)]
+    Counterexamples(#[from] InductionError),
 }
 
 /// A line with its place in the drawing.
@@ -139,8 +143,11 @@ pub(crate) fn shown_time(line: &Written, origin: f64) -> f64 {
     }
 }
 
-/// Imports a trace; each line is a step.
+/// Imports a trace, of which each line is a step, or a file of counterexamples.
 pub fn import(text: &str) -> Result<Value, ImportError> {
+    if induction::is_induction(text) {
+        return Ok(json!(induction::read(text)?));
+    }
     let (mut columns, mut reader) = (Columns::default(), TraceLayout::default());
     let mut origin = None;
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

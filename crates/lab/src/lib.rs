@@ -19,6 +19,7 @@ mod columns;
 pub mod compare;
 pub mod gallery;
 pub mod import;
+pub mod induction;
 pub mod lamps;
 pub mod live;
 mod moment;

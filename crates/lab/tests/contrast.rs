@@ -31,7 +31,7 @@ fn contrast(one: &str, other: &str) -> f64 {
 fn text_has_enough_contrast_in_both_themes() {
     for selector in [":root {", ":root[data-theme=\"dark\"] {"] {
         let colours = theme(selector);
-        let kinds: Vec<String> = (0..10).map(|kind| format!("--kind-{kind}")).collect();
+        let kinds: Vec<String> = (0..=10).map(|kind| format!("--kind-{kind}")).collect();
         let texts = ["--text", "--text-2", "--accent", "--broken", "--holds", "--watch"].into_iter();
         for text in texts.chain(kinds.iter().map(String::as_str)) {
             for paper in ["--paper", "--panel"] {

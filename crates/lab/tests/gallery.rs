@@ -1,15 +1,11 @@
 //! Every prepared run shows what its figure shows, and every erratum's counterexample breaks what it says.
 
+mod addresses;
+
+use addresses::parts;
 use meshlock_lab::gallery::{entries, entry, errata, erratum};
 use meshlock_lab::run::{End, play};
-use meshlock_lab::setup::{Parts, RunSetup};
-
-/// Reads an address as browsers do.
-fn parts(address: &str) -> Parts {
-    let decoded = |text: &str| text.replace('+', " ").replace("%2B", "+");
-    let pairs = address.split('&').filter_map(|part| part.split_once('='));
-    pairs.map(|(name, value)| (decoded(name), decoded(value))).collect()
-}
+use meshlock_lab::setup::RunSetup;
 
 #[test]
 fn each_prepared_run_shows_its_figures_facts() {

@@ -3,21 +3,19 @@
 
 #![allow(clippy::unwrap_used, reason = "the helpers of tests end a test that cannot go on, as tests do")]
 
+mod addresses;
+
 use std::collections::BTreeMap;
 
+use addresses::parts;
 use meshlock_lab::gallery::erratum;
 use meshlock_lab::lamps::Light;
 use meshlock_lab::run::{End, Run, play};
-use meshlock_lab::setup::{Parts, RunSetup, SetupError};
+use meshlock_lab::setup::{RunSetup, SetupError};
 use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::Kind;
 use meshlock_sim::draw::Draw;
 use serde_json::Value;
-
-fn parts(address: &str) -> Parts {
-    let pairs = address.split('&').filter_map(|part| part.split_once('='));
-    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect::<BTreeMap<_, _>>()
-}
 
 fn run(address: &str) -> Result<Box<dyn Run>, SetupError> {
     play(RunSetup::read(&parts(address))?)

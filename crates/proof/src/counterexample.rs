@@ -5,20 +5,61 @@
 
 use crate::evaluate::{ActionInstance, Evaluator};
 use crate::instance::{self, FoundInstance};
-use crate::model::ProofModel;
+use crate::model::{ModelAction, NamedClause, ProofModel};
 use crate::query::Query;
 use crate::solver::SolverError;
-use crate::structure::Structure;
+use crate::structure::{StateFact, Structure};
+
+/// A variable of a clause or action, and the element that it stands for: `i`, `site0`.
+pub type Binding = (String, String);
 
 /// A state and a step that break a clause.
 #[derive(Clone, Debug)]
 pub struct Breaking {
+    /// The sites of the instance.
+    pub sites: Vec<String>,
+    /// The clause that is broken, and its line of why.
+    pub clause: String,
+    pub why: String,
+    /// For which elements the clause does not hold, if it says something of all elements.
+    pub fails_for: Vec<Binding>,
+    /// What holds before.
+    pub before: Vec<StateFact>,
+    /// Without one the state itself breaks the clause.
+    pub step: Option<BreakingStep>,
+}
+
+/// The step that breaks the clause.
+#[derive(Clone, Debug)]
+pub struct BreakingStep {
+    pub action: String,
+    /// The rule of the paper.
+    pub rule: String,
+    pub parameters: Vec<Binding>,
+    /// What holds after it.
+    pub after: Vec<StateFact>,
+}
+
+impl Breaking {
     /// What holds before, as text.
-    pub before: Vec<String>,
-    /// The action with its parameters as text; without one the state itself breaks the clause.
-    pub step: Option<String>,
-    /// What holds after it and did not before, or the other way round.
-    pub change: Vec<String>,
+    pub fn before(&self) -> Vec<String> {
+        self.before.iter().map(ToString::to_string).collect()
+    }
+
+    /// The action with its parameters, as text.
+    pub fn step(&self) -> Option<String> {
+        let step = self.step.as_ref()?;
+        let named: Vec<&str> = step.parameters.iter().map(|(_, element)| element.as_str()).collect();
+        Some(format!("{}({})", step.action, named.join(", ")))
+    }
+
+    /// What holds after the step and did not before, or the other way round, as text.
+    pub fn change(&self) -> Vec<String> {
+        let after = self.step.as_ref().map_or(&self.before, |step| &step.after);
+        let gone = self.before.iter().filter(|fact| !after.contains(fact)).map(|fact| format!("− {fact}"));
+        let come = after.iter().filter(|fact| !self.before.contains(fact)).map(|fact| format!("+ {fact}"));
+        gone.chain(come).collect()
+    }
 }
 
 /// Finds a smallest instance in which `query` goes wrong, if there is one among those that are tried.
@@ -40,27 +81,48 @@ fn tell(structure: &Structure<'_>, query: Query, FoundInstance { state, step }: 
         Query::Start { clause } | Query::Step { clause, .. } => &model.clauses[clause],
         Query::Theorem { theorem } => &model.theorems[theorem],
     };
-    let before = structure.describe(&state);
     let Some(ActionInstance { action, parameters }) = step else {
-        assert!(
-            !evaluator.holds(&state, &broken.holds),
-            "z3 and the evaluator disagree about {}",
-            broken.name
-        );
-        return Breaking { before, step: None, change: Vec::new() };
+        return breaking(structure, &mut evaluator, broken, &state, None);
     };
     let action = &model.actions[action];
     evaluator.set(action, &parameters);
     assert!(evaluator.is_enabled(&state, action), "z3 and the evaluator disagree about {}", action.name);
     let next = evaluator.after(&state, action);
-    assert!(!evaluator.holds(&next, &broken.holds), "z3 and the evaluator disagree about {}", broken.name);
-    let after = structure.describe(&next);
-    let gone = before.iter().filter(|fact| !after.contains(fact)).map(|fact| format!("− {fact}"));
-    let come = after.iter().filter(|fact| !before.contains(fact)).map(|fact| format!("+ {fact}"));
-    let change = gone.chain(come).collect();
-    let named = action.parameters.iter().zip(&parameters);
-    let named: Vec<String> = named
-        .map(|(&parameter, &element)| structure.element(model.variables[parameter].sort, element))
-        .collect();
-    Breaking { before, step: Some(format!("{}({})", action.name, named.join(", "))), change }
+    breaking(structure, &mut evaluator, broken, &state, Some((action, &parameters, &next)))
+}
+
+/// What is shown of a state, and of the step to the next one if there is one: the last state breaks the clause.
+fn breaking(
+    structure: &Structure<'_>,
+    evaluator: &mut Evaluator<'_>,
+    broken: &NamedClause,
+    state: &[u8],
+    step: Option<(&ModelAction, &[u8], &[u8])>,
+) -> Breaking {
+    let (model, last) = (structure.model, step.map_or(state, |(_, _, next)| next));
+    assert!(!evaluator.holds(last, &broken.holds), "z3 and the evaluator disagree about {}", broken.name);
+    let named = |variable: usize, element: u8| {
+        let variable = &model.variables[variable];
+        (variable.name.clone(), structure.element(variable.sort, element))
+    };
+    let fails_for = evaluator.counterexample(last, &broken.holds);
+    let site = model.sort("site");
+    Breaking {
+        sites: site.map_or(Vec::new(), |site| structure.all(site)),
+        clause: broken.name.clone(),
+        why: broken.why.clone(),
+        fails_for: fails_for.into_iter().map(|(variable, element)| named(variable, element)).collect(),
+        before: structure.facts(state),
+        step: step.map(|(action, parameters, next)| BreakingStep {
+            action: action.name.clone(),
+            rule: action.rule.clone(),
+            parameters: action
+                .parameters
+                .iter()
+                .zip(parameters)
+                .map(|(&variable, &element)| named(variable, element))
+                .collect(),
+            after: structure.facts(next),
+        }),
+    }
 }

@@ -63,8 +63,8 @@ about one privilege that is never lost. |
 | `raymond-k`: that K are inside whenever the first that waits cannot enter | The model has no counting beyond small sets. What is proved is that everyone \
 whose reply it misses is inside, or has a message on its way. |
 
-A counterexample to induction is shown as a state and a step, in words ([prove.md](prove.md#when-something-fails)). The lab does not open it: the lab plays
-runs of the code from a first state, and there is none to such a state.
+A counterexample to induction is shown as a state and a step, in words ([prove.md](prove.md#when-something-fails)), and the lab draws it: the sites and the
+messages on their way, before and after the step. It is no run of the code, because there is none to such a state.
 
 Crashes and recovery are in no model, so the errata and deliberate bugs that concern them are left to [exploration](CHECKED.md). That
 Sanders' conditions are necessary is not proved here; `crates/check/src/theorem.rs` shows it for three sites, by exploring every structure.

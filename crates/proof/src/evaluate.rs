@@ -121,6 +121,25 @@ impl<'a> Evaluator<'a> {
         holds
     }
 
+    /// What the variables of a predicate stand for where it does not hold: nothing if it holds, or does not speak of all elements.
+    pub(crate) fn counterexample(&mut self, state: &[u8], predicate: &Predicate) -> Vec<(VariableId, u8)> {
+        let Predicate::All(variables, part) = predicate else { return Vec::new() };
+        let mut found = Vec::new();
+        // What is not for all of them fails for some: the first of those is kept.
+        for &variable in variables {
+            let size = self.structure.size(self.structure.model.variables[variable].sort);
+            let rest = &variables[found.len() + 1..];
+            let fails = (0..size).find(|&element| {
+                self.values[variable] = element;
+                !self.all(state, rest, part, true)
+            });
+            let Some(element) = fails else { return Vec::new() };
+            self.values[variable] = element;
+            found.push((variable, element));
+        }
+        found
+    }
+
     fn place(&mut self, state: &[u8], symbol: usize, arguments: &[Expression]) -> usize {
         let structure = self.structure;
         let sorts = &structure.model.symbols[symbol].arguments;

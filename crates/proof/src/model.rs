@@ -40,6 +40,28 @@ pub struct Symbol {
     pub is_ghost: bool,
 }
 
+/// How the names of relations end that say which messages are on their way.
+pub(crate) const SENT: &str = "_sent";
+
+/// Where a message that is on its way comes from and goes to. No proof depends on it: it is for those who look at a state.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageRoute {
+    /// The relation that says that the message is on its way.
+    pub symbol: SymbolId,
+    /// The sender; some models leave open who it is.
+    pub from: Option<RouteEnd>,
+    pub to: RouteEnd,
+}
+
+/// An end of a message's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteEnd {
+    /// The argument with this number.
+    Argument(usize),
+    /// The value of this symbol, which has no arguments.
+    Value(SymbolId),
+}
+
 /// A value of some sort.
 #[derive(Clone, Debug)]
 pub enum Expression {
@@ -140,6 +162,7 @@ pub struct ProofModel {
     pub sorts: Vec<Sort>,
     pub variables: Vec<Variable>,
     pub symbols: Vec<Symbol>,
+    pub routes: Vec<MessageRoute>,
     pub axioms: Vec<NamedClause>,
     pub initial: Vec<NamedClause>,
     pub actions: Vec<ModelAction>,

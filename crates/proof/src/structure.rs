@@ -3,7 +3,9 @@
 //! The elements of a sort are numbers from 0 in its order. A state is one row of bytes, so that states are compared and copied at
 //! once.
 
-use crate::model::{ProofModel, SortId, SymbolId};
+use std::fmt;
+
+use crate::model::{ProofModel, RouteEnd, SENT, SortId, Symbol, SymbolId};
 
 /// The size of each sort, and where each symbol's values are in a state.
 #[derive(Clone, Debug)]
@@ -27,6 +29,40 @@ pub struct OutsideError {
     pub arguments: Vec<u64>,
     pub value: u64,
     pub sizes: Vec<u8>,
+}
+
+/// Something that holds in a state: `missing(site0, site1)`, `clock(site0) = time2`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateFact {
+    pub symbol: String,
+    /// The arguments' names.
+    pub of: Vec<String>,
+    /// The value of a function; a relation has none.
+    pub value: Option<String>,
+    /// The message, if the fact says that one is on its way.
+    pub message: Option<InFlight>,
+}
+
+impl fmt::Display for StateFact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.symbol)?;
+        if !self.of.is_empty() {
+            write!(f, "({})", self.of.join(", "))?;
+        }
+        self.value.as_ref().map_or(Ok(()), |value| write!(f, " = {value}"))
+    }
+}
+
+/// A message on its way between two sites.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// `REQUEST`, of `request_sent`.
+    pub kind: String,
+    /// The sender, if the model says who it is.
+    pub from: Option<String>,
+    pub to: String,
+    /// What the message carries beside its ends.
+    pub carries: Vec<String>,
 }
 
 impl<'a> Structure<'a> {
@@ -87,25 +123,26 @@ impl<'a> Structure<'a> {
         Ok((self.index(number, arguments.iter().map(|&argument| small(argument))), small(value)))
     }
 
-    /// Everything that holds in a state and every value of a function that is not the first, as text.
-    pub fn describe(&self, state: &[u8]) -> Vec<String> {
+    /// Everything that holds in a state, and every value of a function.
+    pub fn facts(&self, state: &[u8]) -> Vec<StateFact> {
         let mut facts = Vec::new();
         for (number, symbol) in self.model.symbols.iter().enumerate() {
             for_each_tuple(&self.sizes, &symbol.arguments, &mut |places| {
                 let value = state[self.index(number, places.iter().copied())];
-                let named: Vec<String> = places
-                    .iter()
-                    .zip(&symbol.arguments)
-                    .map(|(&place, &sort)| self.element(sort, place))
-                    .collect();
-                let applied = if named.is_empty() {
-                    symbol.name.clone()
-                } else {
-                    format!("{}({})", symbol.name, named.join(", "))
-                };
+                let of = || self.elements(&symbol.arguments, places);
                 match symbol.result {
-                    None if value == 1 => facts.push(applied),
-                    Some(sort) => facts.push(format!("{applied} = {}", self.element(sort, value))),
+                    None if value == 1 => facts.push(StateFact {
+                        symbol: symbol.name.clone(),
+                        of: of(),
+                        value: None,
+                        message: self.message(state, number, places),
+                    }),
+                    Some(sort) => facts.push(StateFact {
+                        symbol: symbol.name.clone(),
+                        of: of(),
+                        value: Some(self.element(sort, value)),
+                        message: None,
+                    }),
                     None => {}
                 }
             });
@@ -113,7 +150,43 @@ impl<'a> Structure<'a> {
         facts
     }
 
-    /// The name of an element: `site 0`, `time 2`.
+    /// The same as text.
+    pub fn describe(&self, state: &[u8]) -> Vec<String> {
+        self.facts(state).iter().map(ToString::to_string).collect()
+    }
+
+    /// The names of elements, by the sort of each.
+    fn elements(&self, sorts: &[SortId], elements: &[u8]) -> Vec<String> {
+        sorts.iter().zip(elements).map(|(&sort, &element)| self.element(sort, element)).collect()
+    }
+
+    /// The message that a relation says is on its way, if it is one that does.
+    fn message(&self, state: &[u8], symbol: SymbolId, places: &[u8]) -> Option<InFlight> {
+        let route = self.model.routes.iter().find(|route| route.symbol == symbol)?;
+        let Symbol { name, arguments, .. } = &self.model.symbols[symbol];
+        let end = |end: RouteEnd| match end {
+            RouteEnd::Argument(at) => self.element(arguments[at], places[at]),
+            RouteEnd::Value(constant) => {
+                let sort = self.model.symbols[constant].result.expect("routes lead to values only");
+                self.element(sort, state[self.index(constant, [])])
+            }
+        };
+        let is_end = |at: usize| [route.from, Some(route.to)].contains(&Some(RouteEnd::Argument(at)));
+        let carried = (0..arguments.len()).filter(|&at| !is_end(at));
+        Some(InFlight {
+            kind: name.trim_end_matches(SENT).to_uppercase(),
+            from: route.from.map(end),
+            to: end(route.to),
+            carries: carried.map(|at| self.element(arguments[at], places[at])).collect(),
+        })
+    }
+
+    /// The names of all elements of a sort.
+    pub(crate) fn all(&self, sort: SortId) -> Vec<String> {
+        (0..self.sizes[sort]).map(|element| self.element(sort, element)).collect()
+    }
+
+    /// The name of an element: `site0`, `time2`.
     pub fn element(&self, sort: SortId, element: u8) -> String {
         format!("{}{element}", self.model.sorts[sort].name)
     }

@@ -1,4 +1,4 @@
-//! `meshlock lab`: serves a page on this machine that shows any algorithm run, a trace, or a running cluster.
+//! `meshlock lab`: serves a page on this machine that shows any algorithm run, a trace, counterexamples of proofs, or a running cluster.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 --attach shows a running cluster live: holders, queues, views and messages. It changes nothing. It is enough to name one node if the
 sockets of the others are in the same directory; on other machines name each node, by the address under `clients` in its configuration.")]
 pub(crate) struct Arguments {
-    /// A trace to show, written by `meshlock sim --trace`, `check --trace` or `trace --record`
+    /// A trace to show, written by `meshlock sim --trace`, `check --trace` or `trace --record`, or what `prove --counterexamples` wrote
     #[arg(value_name = "FILE", conflicts_with = "attach")]
     trace: Option<PathBuf>,
     /// The port on 127.0.0.1; 0 chooses a free one
@@ -148,7 +148,9 @@ mod tests {
 {"time":2.5,"kind":"receive","site":2,"peer":0,"lock":"x","message":"Request { clock: 1 }","state":"S { }"}"#;
         let recorded = r#"{"time":5000,"kind":"view","site":"b","lock":"","epoch":2,"members":["a","b"]}
 {"time":6000,"kind":"send","site":"b","peer":"a","lock":"jobs","message":"Token","number":7,"epoch":2}"#;
-        let models = [simulated, recorded].map(|text| text.as_bytes().to_vec());
+        let broken = r#"{"counterexamples":[{"model":"m","wrong":null,"erratum":null,"sites":["site0"],"clause":{"name":"c","why":"w","fails_for":[]},
+"before":{"messages":[{"kind":"REQUEST","from":null,"to":"site0","carries":[]}],"facts":[{"symbol":"x","of":["site0"],"value":null}]},"step":null,"after":null}]}"#;
+        let models = [simulated, recorded, broken].map(|text| text.as_bytes().to_vec());
         let (mut drawn, mut refused) = (0, 0);
         fuzz::drive(&models, 1, 3000, |bytes| match std::str::from_utf8(bytes).map(import) {
             Ok(Ok(_)) => drawn += 1,

@@ -1,5 +1,6 @@
 //! `meshlock prove [NAME|all]`: proves algorithms for every number of sites, and compares their code with the models.
 
+mod counterexamples;
 mod json;
 mod lease;
 mod wrong;
@@ -15,6 +16,7 @@ use meshlock_proof::counterexample::{self, Breaking};
 use meshlock_proof::document;
 use meshlock_proof::examine::{Doing, Examined, TieEffort, examine};
 use meshlock_proof::inequality::JudgedInequality;
+use meshlock_proof::model::ProofModel;
 use meshlock_proof::models::{self, Covered};
 use meshlock_proof::prove::{Judged, Judgement};
 use meshlock_proof::query::Query;
@@ -42,6 +44,9 @@ pub(crate) struct Arguments {
     /// Show instead how each wrong model fails, also those of printed texts with errors: the clause, with a state and a step that break it
     #[arg(long, conflicts_with = "long")]
     wrong: bool,
+    /// Write the counterexamples to induction to this file, too: `meshlock lab FILE` draws each state, step and broken clause
+    #[arg(long, value_name = "FILE", conflicts_with = "record")]
+    counterexamples: Option<PathBuf>,
     /// Write docs/PROVED.md, or with a NAME only what it says of that model
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "long", "wrong"])]
     record: Option<PathBuf>,
@@ -63,6 +68,13 @@ Exit codes:
 struct TimedProof {
     examined: Examined,
     took: Duration,
+    unproved: Vec<Unproved>,
+}
+
+/// A question that is not proved, with a small counterexample to induction if there is one.
+struct Unproved {
+    query: Query,
+    found: Option<Breaking>,
 }
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
@@ -75,9 +87,12 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     if arguments.record.is_some() && name == lease::NAME {
         return Err(UsageError::new("--record writes the document of `all`, or of one model").into());
     }
+    if let Some(path) = &arguments.counterexamples {
+        output::check_file("--counterexamples", path)?;
+    }
     let effort = if arguments.long { TieEffort::Long } else { TieEffort::Short };
     let told = if arguments.wrong {
-        wrong::tell(&chosen, arguments.json, out)
+        wrong::tell(&chosen, arguments, out)
     } else {
         prove(&chosen, effort, matches!(name, "all" | lease::NAME))
             .and_then(|proved| proved.tell(arguments, out))
@@ -108,13 +123,16 @@ impl Proved {
     /// Writes it as it was asked for.
     fn tell(self, arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
         let outcome = self.outcome();
+        if let Some(path) = &arguments.counterexamples {
+            counterexamples::write(path, &self.counterexamples())?;
+        }
         if let Some(path) = &arguments.record {
             let document = self.document(arguments, path)?;
             output::create("--record", path)?.write_all(document.as_bytes())?;
         } else if arguments.json {
             let models = self.models.iter().map(json::describe);
-            let inequalities = self.inequalities.iter().map(|judged| Ok(lease::describe(judged)));
-            let documents: Vec<Value> = models.chain(inequalities).collect::<Result<_, SolverError>>()?;
+            let inequalities = self.inequalities.iter().map(lease::describe);
+            let documents: Vec<Value> = models.chain(inequalities).collect();
             output::json(out, &documents)?;
         } else {
             for timed in &self.models {
@@ -125,6 +143,14 @@ impl Proved {
             }
         }
         Ok(outcome)
+    }
+
+    /// Every counterexample that was found, as the file has it.
+    fn counterexamples(&self) -> Vec<Value> {
+        let unproved = self.models.iter().flat_map(|TimedProof { examined, unproved, .. }| {
+            unproved.iter().filter_map(|unproved| Some((examined.covered.name, unproved.found.as_ref()?)))
+        });
+        unproved.map(|(model, breaking)| counterexamples::describe(model, None, breaking)).collect()
     }
 
     /// The whole document, or the one that is there with one model's part written anew.
@@ -198,11 +224,17 @@ fn timed(covered: &'static Covered, effort: TieEffort) -> anyhow::Result<TimedPr
         }
     });
     bar.finish_and_clear();
-    Ok(TimedProof { examined: examined?, took: start.elapsed() })
+    let (examined, took) = (examined?, start.elapsed());
+    let unproved = examined.judged.iter().filter(|judged| judged.judgement() != Judgement::Proved);
+    let unproved = unproved.map(|&Judged { query, .. }| {
+        Ok(Unproved { query, found: counterexample::find(&examined.model, query)? })
+    });
+    let unproved = unproved.collect::<Result<_, SolverError>>()?;
+    Ok(TimedProof { examined, took, unproved })
 }
 
 /// Prints the table of clauses and actions, what is not proved, and how the code compares.
-fn show(TimedProof { examined, took }: &TimedProof, out: &mut dyn Write) -> anyhow::Result<()> {
+fn show(TimedProof { examined, took, unproved }: &TimedProof, out: &mut dyn Write) -> anyhow::Result<()> {
     let (model, name) = (&examined.model, examined.covered.name);
     writeln!(out, "{name}\n{}\n", examined.covered.scope)?;
     let numbers: Vec<String> = (1..=model.actions.len()).map(|number| number.to_string()).collect();
@@ -223,8 +255,8 @@ fn show(TimedProof { examined, took }: &TimedProof, out: &mut dyn Write) -> anyh
         writeln!(out, "  {}  {}: {}", mark(examined, Query::Theorem { theorem }), named.name, named.why)?;
     }
     writeln!(out, "\n✓ by both solvers, z by z3 only, c by cvc5 only, ✗ refuted, ? open, · not touched")?;
-    for judged in examined.judged.iter().filter(|judged| judged.judgement() != Judgement::Proved) {
-        show_failure(examined, judged, out)?;
+    for unproved in unproved {
+        show_failure(model, unproved, out)?;
     }
     for what in examined.empty() {
         writeln!(out, "\na proof about nothing: no small instance of {}", what.name(model))?;
@@ -268,22 +300,24 @@ fn mark(examined: &Examined, query: Query) -> &'static str {
     }
 }
 
-fn show_failure(examined: &Examined, judged: &Judged, out: &mut dyn Write) -> anyhow::Result<()> {
-    let model = &examined.model;
-    let (action, clause) = (judged.query.action_name(model), judged.query.clause_name(model));
-    writeln!(out, "\nnot proved: {action}, {clause}")?;
-    match counterexample::find(model, judged.query)? {
+fn show_failure(
+    model: &ProofModel,
+    Unproved { query, found }: &Unproved,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    writeln!(out, "\nnot proved: {}, {}", query.action_name(model), query.clause_name(model))?;
+    match found {
         None => writeln!(out, "  no small counterexample to induction")?,
-        Some(breaking) => show_breaking(&breaking, out)?,
+        Some(breaking) => show_breaking(breaking, out)?,
     }
     Ok(())
 }
 
 /// A counterexample to induction.
-fn show_breaking(Breaking { before, step, change }: &Breaking, out: &mut dyn Write) -> anyhow::Result<()> {
-    writeln!(out, "  in this state: {}", before.join(", "))?;
-    if let Some(step) = step {
-        writeln!(out, "  {step} breaks it: {}", change.join(", "))?;
+fn show_breaking(breaking: &Breaking, out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "  in this state: {}", breaking.before().join(", "))?;
+    if let Some(step) = breaking.step() {
+        writeln!(out, "  {step} breaks it: {}", breaking.change().join(", "))?;
     }
     Ok(())
 }

@@ -94,6 +94,7 @@ function received(permit): number;
 
 // REQUEST from the first site to the second, for the third and its request, asking for a token; TOKEN to a site, for its request; INFORM.
 relation request_sent(site, site, site, number, permit), token_sent(site, permit, number), inform_sent(site, site, permit, number);
+sent token_sent(i, p, n) to i;
 
 // Of the proof only: the present request of this site was refused.
 ghost relation refused(site);

@@ -56,6 +56,9 @@ function asked(site): number;
 
 // REQUEST and RELEASE from a site to the coordinator, and GRANT from the coordinator to a site.
 relation request_sent(site, number), grant_sent(site, number), release_sent(site, number);
+sent request_sent(i, n) from i to coordinator;
+sent grant_sent(i, n) from coordinator to i;
+sent release_sent(i, n) from i to coordinator;
 
 define idle(i) = !waiting(i) & !executing(i);
 

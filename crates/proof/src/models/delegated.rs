@@ -79,6 +79,10 @@ relation next(site, number);
 
 // REQ to the leader; PERM to a site, for its request; APPEND to a site, after its request: another one follows; REL from a site to the leader.
 relation request_sent(site, number), perm_sent(site, number), append_sent(site, number, site, number), release_sent(site, number);
+sent request_sent(i, n) from i to boss;
+sent perm_sent(i, n) to i;
+sent append_sent(i, n, j, m) from boss to i;
+sent release_sent(i, n) from i to boss;
 
 define idle(i) = !waiting(i) & !inside(i);
 define nobody_queued = forall x, u. !queued(x, u);

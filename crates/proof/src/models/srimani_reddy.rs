@@ -72,6 +72,7 @@ function moves(permit): number;
 
 // REQUEST with its number from the first site to the second; a token on its way to a site.
 relation request_sent(site, site, number), token_sent(site, permit);
+sent token_sent(i, p) to i;
 
 define free(i) = !waiting(i) & !inside(i);
 define here(i, p) = idle(i, p) | uses(i, p);

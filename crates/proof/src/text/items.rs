@@ -27,6 +27,7 @@ impl Reader {
             "fixed" if self.takes("relation") => self.relations(true)?,
             "fixed" => self.function(true)?,
             "ghost" => self.ghosts()?,
+            "sent" => self.route()?,
             "define" => self.definition()?,
             "action" => return self.action(ActionPart::First),
             "receive" => return self.action(ActionPart::Receipt),
@@ -61,7 +62,7 @@ impl Reader {
     }
 
     /// Names in parentheses; nothing at all is no name.
-    fn listed(&mut self) -> Result<Vec<String>, TextError> {
+    pub(super) fn listed(&mut self) -> Result<Vec<String>, TextError> {
         if !self.takes("(") {
             return Ok(Vec::new());
         }

@@ -8,6 +8,7 @@
 //! function clock(site): time;
 //! fixed zero: time;                      what does not change: a value, or a `fixed relation`
 //! ghost relation ahead(site, site);      what no step depends on, or a `ghost function`
+//! sent grant_sent(i, n) from boss to i;  the ends of a message, if they are not the first two arguments
 //! define busy(i) = …;                    an abbreviation, replaced where it is used
 //! axiom NAME "why": …;                   what every instance satisfies
 //! init NAME "why": …;                    what every initial state satisfies
@@ -27,12 +28,16 @@
 //! A step of the code begins with an `action` or a `receive`. It goes on with every `then`, and with every `receive` of what a site has sent
 //! to itself, until there is none.
 //!
+//! A relation whose name ends in `_sent` says that a message is on its way, from its first argument to its second if both are of the sort `site`;
+//! otherwise `sent` says who has sent it, if the model knows, and to whom it goes.
+//!
 //! Predicates are written with `!`, `&`, `|`, `->`, `<->`, `forall i, j. …` and `exists i. …`, from the tightest to the loosest. Free
 //! variables of a clause stand for everything of their sort. Values may be `if … then … else …`. `//` begins a comment.
 
 mod formula;
 mod items;
 mod lexer;
+mod routes;
 
 use std::collections::BTreeMap;
 
@@ -62,6 +67,7 @@ pub fn parse(text: &str) -> Result<ProofModel, TextError> {
     while reader.peek().is_some() {
         reader.item()?;
     }
+    reader.default_routes()?;
     if let Some(what) = ghost::fault(&reader.model) {
         return Err(reader.error(what));
     }

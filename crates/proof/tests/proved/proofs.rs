@@ -160,7 +160,7 @@ fn failing(covered: &Covered, wrong: &WrongModel) {
     let found = counterexample::find(&model, query).expect("z3 answers");
     let found = found.unwrap_or_else(|| panic!("{}: {}: no small counterexample", covered.name, wrong.about));
     // A theorem fails in a state, without a step.
-    let step = found.step.unwrap_or_else(|| query.action_name(&model).to_owned());
+    let step = found.step().unwrap_or_else(|| query.action_name(&model).to_owned());
     assert!(step.starts_with(action), "{}: {}: {step}", covered.name, wrong.about);
 }
 

@@ -1,16 +1,15 @@
 //! `meshlock prove --json`: what docs/prove.md describes.
 
-use meshlock_proof::counterexample::{self, Breaking};
+use meshlock_proof::counterexample::Breaking;
 use meshlock_proof::possible::Possible;
-use meshlock_proof::prove::Judgement;
-use meshlock_proof::solver::{Solver, SolverError, SolverReply};
+use meshlock_proof::solver::{Solver, SolverReply};
 use serde_json::{Value, json};
 
 use super::TimedProof;
 
 /// A counterexample to induction.
-pub(super) fn counterexample(Breaking { before, step, change }: &Breaking) -> Value {
-    json!({ "before": before, "step": step, "change": change })
+pub(super) fn counterexample(breaking: &Breaking) -> Value {
+    json!({ "before": breaking.before(), "step": breaking.step(), "change": breaking.change() })
 }
 
 /// The name of what must be possible.
@@ -32,25 +31,18 @@ pub(super) fn answers(replies: &[SolverReply]) -> Vec<Value> {
 }
 
 /// Everything about one model.
-pub(super) fn describe(TimedProof { examined, took }: &TimedProof) -> Result<Value, SolverError> {
+pub(super) fn describe(TimedProof { examined, took, unproved }: &TimedProof) -> Value {
     let model = &examined.model;
-    let mut questions = Vec::new();
-    for judged in &examined.judged {
-        let judgement = judged.judgement();
-        let breaking = match judgement {
-            Judgement::Proved => None,
-            Judgement::Refuted | Judgement::Open | Judgement::Contradictory => {
-                counterexample::find(model, judged.query)?
-            }
-        };
-        questions.push(json!({
+    let questions = examined.judged.iter().map(|judged| {
+        let of_it = unproved.iter().find(|unproved| unproved.query == judged.query);
+        json!({
             "action": judged.query.action_name(model),
             "clause": judged.query.clause_name(model),
-            "judgement": format!("{judgement:?}").to_lowercase(),
+            "judgement": format!("{:?}", judged.judgement()).to_lowercase(),
             "answers": answers(&judged.replies),
-            "counterexample": breaking.as_ref().map(counterexample),
-        }));
-    }
+            "counterexample": of_it.and_then(|unproved| unproved.found.as_ref()).map(counterexample),
+        })
+    });
     let runs = examined.ties.iter().map(|(run, tie)| {
         let compared = tie.as_ref().ok();
         json!({
@@ -64,16 +56,16 @@ pub(super) fn describe(TimedProof { examined, took }: &TimedProof) -> Result<Val
             "differs": tie.as_ref().err().map(ToString::to_string),
         })
     });
-    Ok(json!({
+    json!({
         "algorithm": examined.covered.name,
         "scope": examined.covered.scope,
         "holds": examined.holds(),
         "seconds": took.as_secs_f64(),
-        "questions": questions,
+        "questions": questions.collect::<Vec<_>>(),
         "possible": examined.possible.iter().map(|found| {
             json!({ "name": found.what.name(model), "kind": kind(found.what), "state": found.state })
         }).collect::<Vec<_>>(),
         "about_nothing": examined.covered.about_nothing,
         "code": runs.collect::<Vec<_>>(),
-    }))
+    })
 }

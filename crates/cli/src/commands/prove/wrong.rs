@@ -8,11 +8,11 @@ use meshlock_proof::query::Query;
 use meshlock_proof::solver::SolverError;
 use serde_json::{Value, json};
 
-use super::{json, show_breaking};
+use super::{Arguments, counterexamples, json, show_breaking};
 use crate::output::{self, CommandOutcome};
 
 /// What breaks the clause at which the proof of a wrong model is said to fail.
-fn failure(covered: &Covered, wrong: &WrongModel) -> Result<Option<Breaking>, SolverError> {
+pub(super) fn failure(covered: &Covered, wrong: &WrongModel) -> Result<Option<Breaking>, SolverError> {
     let model = covered.wrong_model(wrong);
     let is_meant = |query: &Query| (query.action_name(&model), query.clause_name(&model)) == wrong.fails_at;
     match Query::all(&model).into_iter().find(is_meant) {
@@ -24,17 +24,18 @@ fn failure(covered: &Covered, wrong: &WrongModel) -> Result<Option<Breaking>, So
 /// Shows each wrong model with the state and the step that break its clause. Refuted is a wrong model in which none is found.
 pub(super) fn tell(
     chosen: &[&'static Covered],
-    as_json: bool,
+    arguments: &Arguments,
     out: &mut dyn Write,
 ) -> anyhow::Result<CommandOutcome> {
-    let (mut documents, mut outcome) = (Vec::new(), CommandOutcome::Done);
+    let (mut documents, mut drawn, mut outcome) = (Vec::new(), Vec::new(), CommandOutcome::Done);
     for &covered in chosen {
         for wrong in covered.wrong {
             let found = failure(covered, wrong)?;
-            if found.is_none() {
-                outcome = CommandOutcome::Refuted;
+            match &found {
+                Some(breaking) => drawn.push(counterexamples::describe(covered.name, Some(wrong), breaking)),
+                None => outcome = CommandOutcome::Refuted,
             }
-            if as_json {
+            if arguments.json {
                 documents.push(describe(covered, wrong, found.as_ref()));
                 continue;
             }
@@ -49,7 +50,10 @@ pub(super) fn tell(
             writeln!(out)?;
         }
     }
-    if as_json {
+    if let Some(path) = &arguments.counterexamples {
+        counterexamples::write(path, &drawn)?;
+    }
+    if arguments.json {
         output::json(out, &documents)?;
     }
     Ok(outcome)

@@ -7,6 +7,7 @@ use meshlock_lab::gallery;
 use crate::driver::{Browser, keys};
 
 mod history;
+mod induction;
 mod panels;
 
 /// What a person does, and what must be seen.
@@ -30,7 +31,7 @@ const fn in_one(name: &'static str, run: fn(&Browser, &str)) -> Scenario {
 
 /// Every scenario.
 pub(crate) fn all() -> impl Iterator<Item = &'static Scenario> {
-    GENERAL.iter().chain(&history::ALL).chain(&panels::ALL)
+    GENERAL.iter().chain(&history::ALL).chain(&panels::ALL).chain(&induction::ALL)
 }
 
 const GENERAL: &[Scenario] = &[
@@ -81,6 +82,14 @@ fn errata(browser: &Browser, page: &str) {
             continue;
         }
         assert_eq!(browser.text("document.querySelector('.caption h2').textContent"), erratum.title);
+        // It opens where it goes wrong, and says what does.
+        let wrong = |what: &str| browser.text(&format!("document.getElementById('goes-wrong').{what}"));
+        assert_eq!(browser.text(AT), wrong("dataset.step"), "{}", erratum.id);
+        if let Evidence::Exploration { property, .. } = find(erratum.id).unwrap().evidence {
+            assert_eq!(wrong("dataset.property"), property.name(), "{}", erratum.id);
+        }
+        let named = format!("{}”", wrong("dataset.property"));
+        assert!(wrong("textContent").contains(&named), "{}: {}", erratum.id, wrong("textContent"));
         browser.press(keys::END);
         let starves = matches!(
             find(erratum.id).unwrap().evidence,

@@ -6,7 +6,7 @@ use crate::driver::{Browser, keys};
 
 use super::{AT, in_one, scenario};
 
-pub(super) const ALL: [super::Scenario; 8] = [
+pub(super) const ALL: [super::Scenario; 10] = [
     scenario("facts are judged for the run that is shown", facts_of_a_fork),
     scenario("one question is in flight, for what differs only", differences),
     scenario("the focus stays when panels are renewed", focus),
@@ -15,6 +15,8 @@ pub(super) const ALL: [super::Scenario; 8] = [
     in_one("a message's causal past ends where it was sent", causal_past),
     scenario("arrows between the same sites lie apart", arrows),
     in_one("a kind of message has one colour in every view", colours),
+    in_one("an algorithm is chosen in sight, and another one at once", choosing),
+    in_one("events are a list of text with the drawing's selection", events),
 ];
 
 fn facts_of_a_fork(browser: &Browser, page: &str) {
@@ -182,4 +184,57 @@ fn causal_past(browser: &Browser, page: &str) {
          diagram.point({{ message }}); return [message.received, ...diagram.edge]; }})"
     );
     assert_eq!(browser.promised(&past), serde_json::json!([3, -1, 0, -1]));
+}
+
+fn choosing(browser: &Browser, page: &str) {
+    browser.open(&format!("{page}/#/gallery"));
+    assert_eq!(browser.count("[data-algorithm]"), meshlock_protocol::registry::ALL.len() as u64);
+    let raymond = browser.text("document.querySelector(\"[data-algorithm='raymond']\").href");
+    browser.open(&raymond);
+    let drawn =
+        |browser: &Browser| browser.text("document.querySelector('.run canvas').getAttribute('aria-label')");
+    assert!(drawn(browser).contains("of raymond: 5 sites"), "{}", drawn(browser));
+    // The choice is in sight although the rest of the setup is folded.
+    let seen = "(() => { const box = document.querySelector('[name=algo]').getBoundingClientRect(); return box.height > 0 && box.bottom <= innerHeight && !document.querySelector('#box-setup details').open; })()";
+    assert_eq!(browser.value(seen), true);
+    browser.press('1');
+    browser.value("(() => { const box = document.querySelector('[name=algo]'); box.value = 'maekawa'; box.dispatchEvent(new Event('change', { bubbles: true })); return true; })()");
+    browser.settle();
+    assert!(drawn(browser).contains("of maekawa: 5 sites"), "{}", drawn(browser));
+    assert!(browser.text("location.hash").contains("algo=maekawa"));
+    // It is a change like others.
+    browser.click("#undo");
+    assert!(drawn(browser).contains("of raymond"), "{}", drawn(browser));
+    assert_eq!(browser.text("document.querySelector('[name=algo]').value"), "raymond");
+}
+
+fn events(browser: &Browser, page: &str) {
+    browser
+        .open(&format!("{page}/#/run?algo=central&n=3&load=hand&acts=0q1.q2.d2-0.d1-0&until=4&at=1&site=0"));
+    browser.click("#box-events summary");
+    let selected = |browser: &Browser| {
+        browser.text("document.querySelector(\"#events [aria-selected='true']\").textContent")
+    };
+    let site = |browser: &Browser| {
+        browser.text("document.querySelector(\"[data-site][aria-current='true']\").dataset.site")
+    };
+    assert_eq!(browser.count("#events [role='option']"), 5);
+    assert!(selected(browser).starts_with("1 S1 requests"), "{}", selected(browser));
+    // By keyboard; the drawing goes along, to the site at which it happens.
+    browser.value("(document.getElementById('events').focus(), true)");
+    browser.press(keys::DOWN);
+    assert_eq!((browser.text(AT).as_str(), site(browser).as_str()), ("2", "2"));
+    assert!(selected(browser).starts_with("2 S2 requests"), "{}", selected(browser));
+    browser.press(keys::END);
+    assert_eq!((browser.text(AT).as_str(), site(browser).as_str()), ("4", "0"));
+    assert_eq!(
+        browser.text("document.getElementById('events').getAttribute('aria-activedescendant')"),
+        "event-4"
+    );
+    assert_eq!(browser.text("document.activeElement.id"), "events", "the focus stays");
+    // The other way round: what is stepped elsewhere is selected here.
+    browser.press(keys::LEFT);
+    assert!(selected(browser).starts_with("3 S0 receives"), "{}", selected(browser));
+    browser.click("#event-1");
+    assert_eq!((browser.text(AT).as_str(), site(browser).as_str()), ("1", "1"));
 }
