@@ -9,7 +9,7 @@
 //! fixed zero: time;                      what does not change: a value, or a `fixed relation`
 //! ghost relation ahead(site, site);      what no step depends on, or a `ghost function`
 //! define busy(i) = …;                    an abbreviation, replaced where it is used
-//! axiom NAME "why": …;                   what every instance satisfies
+//! axiom NAME "why": …;                   what every instance satisfies, of what does not change
 //! init NAME "why": …;                    what every initial state satisfies
 //! action NAME(i, t) "rule" {             a step; all assignments read the state before it
 //!     when …;                            its guard
