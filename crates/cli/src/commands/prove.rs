@@ -2,6 +2,8 @@
 
 mod json;
 mod lease;
+#[cfg(test)]
+mod tests;
 mod wrong;
 
 use std::io::Write;
