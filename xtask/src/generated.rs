@@ -86,11 +86,20 @@ impl Shown {
         let explored = self.checked.lines().map(cells).filter(holds);
         let most = explored.filter_map(|cells| cells[2].parse::<usize>().ok()).max();
         let explored = most.map_or("–".to_owned(), |most| most.to_string());
-        let is_proved = self
-            .proved
-            .lines()
-            .any(|line| line.contains(&format!("[`{name}`](#")) && line.contains("| proved, and tied"));
-        format!("{explored} · {}", if is_proved { "[yes](PROVED.md)" } else { "–" })
+        format!("{explored} · {}", self.proved(name))
+    }
+
+    /// How far the algorithm is proved: the restriction, if the verdict names one, as in `proved for K = 1, and tied to the code`.
+    fn proved(&self, name: &str) -> String {
+        let mut rows = self.proved.lines().filter(|line| line.contains(&format!("[`{name}`](#")));
+        let tied = rows.find_map(|row| row.split_once("| proved")?.1.split_once(", and tied"));
+        match tied {
+            None => "–".to_owned(),
+            Some((only, _)) => {
+                let extent = only.strip_prefix(" for ").unwrap_or("yes");
+                format!("[{extent}](PROVED.md)")
+            }
+        }
     }
 }
 
@@ -120,4 +129,31 @@ fn algorithms(shown: &Shown) -> String {
 fn alone(info: &Info) -> String {
     let (least, most) = (info.costs.lone_least.text, info.costs.lone_most.text);
     if least == most { least.to_owned() } else { format!("{least} … {most}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_algorithm_is_shown_as_proved_as_far_as_its_verdict_says() {
+        let proved = "\
+            | [`one`](#one), [`twin`](#one) | 3 | proved, and tied to the code |\n\
+            | [`some`](#some) | 3 | proved for K = 1, and tied to the code |\n\
+            | [`alone`](#alone) | 3 | proved |\n\
+            | [`wrong`](#wrong) | 3 | proved, but the code differs |\n\
+            | [`open`](#open) | 3 | not proved |\n";
+        let shown = Shown { checked: String::new(), proved: proved.to_owned() };
+        for (name, expected) in [
+            ("one", "[yes](PROVED.md)"),
+            ("twin", "[yes](PROVED.md)"),
+            ("some", "[K = 1](PROVED.md)"),
+            ("alone", "–"),
+            ("wrong", "–"),
+            ("open", "–"),
+            ("another", "–"),
+        ] {
+            assert_eq!(shown.proved(name), expected, "{name}");
+        }
+    }
 }

@@ -148,8 +148,8 @@ fn a_missing_solver_is_named_with_its_package() {
     assert!(stderr(&output).contains("cannot start z3") && stderr(&output).contains("apt-get install z3"));
 }
 
-/// What `meshlock prove census` says with this shell script in place of a solver, and another one in place of the other.
-fn proved_by(z3: &str, cvc5: Option<&str>) -> Output {
+/// What `meshlock` says with this shell script in place of z3, and another one in place of cvc5.
+fn with_solvers(arguments: &[&str], z3: &str, cvc5: Option<&str>) -> Output {
     use std::os::unix::fs::PermissionsExt as _;
     static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -162,10 +162,81 @@ fn proved_by(z3: &str, cvc5: Option<&str>) -> Output {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
-    let output = command.args(["prove", "census", "--json"]).env("PATH", &folder).output_in_time();
+    let output = command.args(arguments).env("PATH", &folder).output_in_time();
     std::fs::remove_dir_all(&folder).expect("it is ours");
+    output
+}
+
+/// What `meshlock prove census` says with these solvers, which do not answer everything.
+fn proved_by(z3: &str, cvc5: Option<&str>) -> Output {
+    let output = with_solvers(&["prove", "census", "--json"], z3, cvc5);
     assert_eq!(stdout(&output), "", "nothing on stdout but results");
     output
+}
+
+/// A script that answers the first question so, and proves all others. It knows no small instance of anything.
+fn answering(first: &str, steps: &str) -> String {
+    format!(
+        "PATH=/usr/bin:/bin; exec awk '/_is_0/ {{ small = 1 }} \
+         /^\\(check-sat\\)/ {{ print (small || asked++) ? \"unsat\" : \"{first}\" }} /^\\(get-info/ {{ print \"{steps}\" }}'"
+    )
+}
+
+#[test]
+fn what_the_solvers_say_of_a_question_is_put_together_in_table_and_json() {
+    for (z3, cvc5, mark, judgement, code) in [
+        ("sat", "unsat", "solvers disagree", "contradictory", 1),
+        ("unsat", "sat", "solvers disagree", "contradictory", 1),
+        ("sat", "unknown", "✗", "refuted", 1),
+        ("unknown", "unknown", "?", "open", 2),
+        ("unknown", "unsat", "c", "proved", 2),
+        ("unsat", "unknown", "z", "proved", 2),
+    ] {
+        let z3 = answering(z3, "(:rlimit 5)");
+        let cvc5 = answering(cvc5, "(:all-statistics ())");
+        let table = with_solvers(&["prove", "census"], &z3, Some(&cvc5));
+        let what = format!("{judgement}: {}{}", stdout(&table), stderr(&table));
+        assert_eq!(table.status.code(), Some(code), "{what}");
+        let text = stdout(&table);
+        let row = text.lines().find_map(|line| line.split_once(" installed_is_agreed ")).expect("a row");
+        assert_eq!(row.1.trim_start().split("  ").next(), Some(mark), "{what}");
+        let failure = "not proved: (start), installed_is_agreed\n  no small counterexample to induction";
+        assert_eq!(text.contains(failure), judgement != "proved", "{what}");
+        // No small instance is found, hence not of what must be possible either.
+        assert!(text.contains("a proof about nothing: no small instance of open"), "{what}");
+        assert!(text.contains("census: NOT proved: 27 questions"), "{what}");
+        let document = with_solvers(&["prove", "census", "--json"], &z3, Some(&cvc5));
+        assert_eq!(document.status.code(), Some(code), "{what}");
+        let document: serde_json::Value =
+            serde_json::from_slice(&document.stdout).expect("one JSON document");
+        let (first, second) = (&document[0]["questions"][0], &document[0]["questions"][1]);
+        assert_eq!((&first["judgement"], &second["judgement"]), (&judgement.into(), &"proved".into()));
+        assert_eq!((&first["counterexample"], &document[0]["holds"]), (&().into(), &false.into()));
+    }
+}
+
+#[test]
+fn wrong_models_are_told_with_the_state_and_the_step_that_break_a_clause() {
+    // Nothing is found for what was never asked of a solver that knows nothing.
+    let nothing = with_solvers(&["prove", "census", "--wrong"], &answering("unsat", "(:rlimit 5)"), None);
+    assert_eq!(nothing.status.code(), Some(1), "{}", stderr(&nothing));
+    assert!(
+        stdout(&nothing).contains("fails at open, all_have_stopped\n  NO small counterexample to induction")
+    );
+    if !meshlock_testing::needs_program("z3") {
+        return;
+    }
+    let census = meshlock(&["prove", "census", "--wrong"]);
+    assert_eq!(census.status.code(), Some(0), "{}", stderr(&census));
+    let text = stdout(&census);
+    let (_, told) =
+        text.split_once("census: machines start although a census is missing").expect("the first one");
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines[1], "  fails at open, all_have_stopped");
+    assert!(lines[2].starts_with("  in this state: ") && lines[2].contains("installed(site0)"), "{text}");
+    assert!(lines[3].starts_with("  open(site") && lines[3].contains(") breaks it: + runs(site"), "{text}");
+    let printed = stdout(&meshlock(&["prove", "ricart-agrawala", "--wrong"]));
+    assert!(printed.contains("(printed: `meshlock errata lodha-figure-1-highest-seen`)"), "{printed}");
 }
 
 #[test]

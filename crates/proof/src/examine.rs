@@ -32,6 +32,9 @@ pub enum Doing {
 /// Which runs of the code are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TieEffort {
+    /// None. Instances that must not be found ([`Covered::about_nothing`]) are not looked for either: that takes about as long as the proofs
+    /// of their models.
+    None,
     /// Those of the tests.
     Short,
     /// The larger ones, too.
@@ -49,13 +52,19 @@ pub fn examine(
     let judged = prove::judge(&model, &queries, &Solver::ALL, &mut |solver, query| {
         progress(Doing::Asking(solver, query));
     })?;
-    let looked = Possible::all(&model).into_iter().map(|what| {
+    let is_left_out =
+        |what: &Possible| effort == TieEffort::None && covered.about_nothing.contains(&what.name(&model));
+    let looked = Possible::all(&model).into_iter().filter(|what| !is_left_out(what)).map(|what| {
         progress(Doing::Looking(what));
         what.find(&model)
     });
     let possible = looked.collect::<Result<_, _>>()?;
-    let long = if effort == TieEffort::Long { covered.long_runs } else { &[] };
-    let ties = covered.runs.iter().chain(long).map(|run| {
+    let (short, long): (&[TieRun], &[TieRun]) = match effort {
+        TieEffort::None => (&[], &[]),
+        TieEffort::Short => (covered.runs, &[]),
+        TieEffort::Long => (covered.runs, covered.long_runs),
+    };
+    let ties = short.iter().chain(long).map(|run| {
         progress(Doing::Comparing(*run));
         (*run, covered.compare(run))
     });
@@ -93,10 +102,18 @@ impl Examined {
 
     /// The question that took a solver most steps, and how many.
     pub fn hardest(&self, solver: Solver) -> Option<(Query, u64)> {
-        let at = Solver::ALL.into_iter().position(|other| other == solver)?;
-        let taken =
-            self.judged.iter().filter_map(|judged| Some((judged.query, judged.replies.get(at)?.steps?)));
-        taken.max_by_key(|(_, steps)| *steps)
+        self.taken(solver).max_by_key(|(_, steps)| *steps)
+    }
+
+    /// The steps that a solver took for all questions, as far as it told.
+    pub fn steps(&self, solver: Solver) -> u64 {
+        self.taken(solver).map(|(_, steps)| steps).sum()
+    }
+
+    /// Each question with the steps that a solver took for it, if it told.
+    fn taken(&self, solver: Solver) -> impl Iterator<Item = (Query, u64)> {
+        let at = Solver::ALL.into_iter().position(|other| other == solver);
+        self.judged.iter().filter_map(move |judged| Some((judged.query, judged.replies.get(at?)?.steps?)))
     }
 
     /// The number of questions that a solver has proved.

@@ -33,3 +33,4 @@ pub mod solver;
 pub mod structure;
 pub mod text;
 pub mod tie;
+pub mod unnoticed;

@@ -62,3 +62,28 @@ pub fn judge(
 pub fn is_proved(judged: &[Judged]) -> bool {
     judged.iter().all(|judged| judged.judgement() == Judgement::Proved)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_solver_that_proves_is_enough_unless_another_one_refutes() {
+        use SolverAnswer::{Impossible, Possible, Unknown};
+        for (answers, judgement) in [
+            ([Impossible, Impossible], Judgement::Proved),
+            ([Impossible, Unknown], Judgement::Proved),
+            ([Unknown, Impossible], Judgement::Proved),
+            ([Possible, Possible], Judgement::Refuted),
+            ([Unknown, Possible], Judgement::Refuted),
+            ([Unknown, Unknown], Judgement::Open),
+            ([Impossible, Possible], Judgement::Contradictory),
+            ([Possible, Impossible], Judgement::Contradictory),
+        ] {
+            let replies = answers.map(|answer| SolverReply { answer, steps: None }).to_vec();
+            let judged = Judged { query: Query::Theorem { theorem: 0 }, replies };
+            assert_eq!(judged.judgement(), judgement, "{answers:?}");
+            assert_eq!(is_proved(&[judged]), judgement == Judgement::Proved);
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::document;
 use crate::examine::Examined;
-use crate::models;
+use crate::{models, unnoticed};
 
 /// The first line of the document that is not what is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +45,8 @@ pub fn stale_line(document: &str, examined: &Examined) -> Option<StaleLine> {
     })
 }
 
-/// `document` with what it says of a model, and of what is not proved, written anew. A model that is new to it comes after the one that is
-/// before it in the list of models; nothing if that is unknown, too.
+/// `document` with what it says of a model, and of what is not noticed or not proved, written anew. A model that is new to it comes after the
+/// one that is before it in the list of models; nothing if that is unknown, too.
 pub fn renewed(document: &str, examined: &Examined) -> Option<String> {
     let name = examined.covered.name;
     let before = models::all().take_while(|covered| covered.name != name).last();
@@ -62,9 +62,21 @@ pub fn renewed(document: &str, examined: &Examined) -> Option<String> {
         let after = after.as_ref().map(|places| &places[number]).filter(|place| !place.is_empty())?;
         text.insert_str(after.end, part);
     }
-    let rest = text.find(document::RESISTING_HEAD)?;
-    text.replace_range(rest.., document::RESISTING);
+    let rest = text.find(unnoticed::HEADING)?;
+    text.replace_range(rest.., &document::rest());
     Some(text)
+}
+
+/// `document` without what it says of single models: of each only the name remains, where its row and its section are. Nothing in it
+/// depends on what was found about a model.
+pub fn frame(document: &str) -> String {
+    let mut text = document.to_owned();
+    for name in models::all().map(|covered| covered.name) {
+        for place in places(&text, name).into_iter().rev().filter(|place| !place.is_empty()) {
+            text.replace_range(place, &format!("({name})\n"));
+        }
+    }
+    text
 }
 
 /// Where a document has a model's row of the first table, and its section; at the end, and empty, if it does not.

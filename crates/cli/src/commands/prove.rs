@@ -3,6 +3,8 @@
 mod counterexamples;
 mod json;
 mod lease;
+#[cfg(test)]
+mod tests;
 mod wrong;
 
 use std::io::Write;

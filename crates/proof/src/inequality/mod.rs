@@ -63,6 +63,17 @@ pub struct JudgedInequality {
 }
 
 impl JudgedInequality {
+    /// What was found about an inequality if it is proved, and refuted with each wrong assumption: for all that the solvers have no part in.
+    pub fn as_if_proved(inequality: &'static Inequality) -> JudgedInequality {
+        let proved = SolverReply { answer: SolverAnswer::Impossible, steps: None };
+        JudgedInequality {
+            inequality,
+            replies: vec![proved; Solver::ALL.len()],
+            is_consistent: true,
+            counterexamples: vec![Some(String::new()); inequality.wrong.len()],
+        }
+    }
+
     /// Whether both solvers have proved it, and refuted what is wrong.
     pub fn holds(&self) -> bool {
         self.replies.iter().all(|reply| reply.answer == SolverAnswer::Impossible)

@@ -14,6 +14,29 @@ pub const SCOPE: &str = "The change of views of a node, for any number of member
     for ever, one view after the other; a lease ends before its member is left out, which is proved by the inequalities of leases. \
     A grant of a lease takes effect in the step in which the leader decides it.";
 
+/// What the guards take for granted.
+pub const ASSUMED: &[(&str, &str)] = &[
+    (
+        "`agree`, the view comes after all others",
+        "the voters agree on views one after the other, which is Raft's part.",
+    ),
+    (
+        "`agree`, those whom the view leaves out have no lease",
+        "the leader proposes a view when the leases of those whom it leaves out are over. It computes that time, for leases of earlier \
+         leaders, too, and the [inequalities of leases](#what-is-proved-of-a-nodes-times) prove it (`NewLeaderDoesNotWait` breaks it).",
+    ),
+    (
+        "`agree`, whoever was left out does not come back",
+        "a view lists the past incarnations of its sites, or has a floor above them, and a site that was left out takes a later \
+         incarnation, which is another member (`PastForgotten` breaks it).",
+    ),
+    (
+        "`grant`, the view is the one that was agreed on last",
+        "a leader grants a lease when a majority has confirmed, after it was asked for, that it still leads (`GrantUnconfirmed` breaks \
+         it). A view that is agreed on between this and the grant is a matter of times again: the lease counts from before it was asked for.",
+    ),
+];
+
 /// What compares the code with the model.
 pub const TIED_BY: &str = "Every simulated run of whole clusters (`meshlock dst`) holds the code to two clauses whenever a site installs or \
     opens a view: `runs_as_member` and `all_have_stopped` (`crates/cluster-sim/src/properties/views.rs`), and to \

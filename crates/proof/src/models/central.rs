@@ -188,6 +188,12 @@ invariant grant_is_in_use "A grant is on its way, in use, or on its way back.":
 
 safety exclusion "Two sites are never inside at once.": executing(i) & executing(j) -> i = j;
 
+theorem no_refusal_of_requests "Every REQUEST is one that the coordinator accepts.":
+    request_sent(i, n) -> i != coordinator & succ(asked(i), n) & !queued(i);
+theorem no_refusal_of_grants "Every GRANT is one that its receiver accepts.":
+    grant_sent(i, n) -> i != coordinator & waiting(i) & n = requests(i);
+theorem no_refusal_of_releases "Every RELEASE is one that the coordinator accepts.":
+    release_sent(i, n) -> i != coordinator & granted(i, n);
 theorem somebody_moves "If somebody waits, a message is on its way or somebody is inside: no deadlock.":
     waiting(i) -> exists j, n. request_sent(j, n) | grant_sent(j, n) | release_sent(j, n) | executing(j);
 "#;

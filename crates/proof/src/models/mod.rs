@@ -56,6 +56,10 @@ pub struct Covered {
     pub text: &'static str,
     /// What is covered and what is not, as sentences.
     pub scope: &'static str,
+    /// Of which number of permits the proof is, if not of every one that the algorithm is for: `K = 1`.
+    pub only: Option<&'static str>,
+    /// Guards that are assumptions, because what makes them true is no part of the model: the guard, and what stands for it.
+    pub assumed: &'static [(&'static str, &'static str)],
     /// Runs that every test compares with the model.
     pub runs: &'static [TieRun],
     /// Larger ones, which `cargo xtask soak` compares.
@@ -108,6 +112,8 @@ impl Covered {
             also: &[],
             text,
             scope: "",
+            only: None,
+            assumed: &[],
             runs: &[],
             long_runs: &[],
             untaken: &[],
@@ -325,6 +331,7 @@ pub const ALL: &[Covered] = &[
     },
     Covered {
         scope: delegated::SCOPE,
+        only: Some("K = 1"),
         runs: &[
             run(1, 2, 4),
             run(2, 2, 5),
@@ -387,6 +394,7 @@ pub const ALL: &[Covered] = &[
 /// Arguments about the node, without an algorithm that the explorer could run.
 pub const NODE: &[Covered] = &[Covered {
     scope: census::SCOPE,
+    assumed: census::ASSUMED,
     tied_by: census::TIED_BY,
     wrong: census::WRONG,
     ..Covered::alone("census", census::TEXT)

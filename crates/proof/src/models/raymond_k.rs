@@ -185,6 +185,9 @@ invariant enough_have_replied "Whoever has asked and is inside misses a small se
 safety exclusion "Those inside that precede one inside are in a small set, so that K at most are inside.":
     inside(i) -> exists s. small(s) & forall j. inside(j) & before(j, i) -> in(j, s);
 
+theorem no_refusal_of_requests "Every REQUEST is one that its receiver accepts.": request_sent(j, i, t) -> i != j & t != last(i, j);
+theorem no_refusal_of_replies "Every REPLY is one that its receiver accepts, or is known to be late.":
+    reply_sent(j, i, t) -> i != j & (t < request(i) | t = request(i) & missing(i, j));
 theorem earliest_waits_for_those_inside
     "Whoever the first that waits misses is inside, or a message between them is on its way: so K are inside, or something moves.":
     waiting(i) & missing(i, j) & (forall k. waiting(k) & k != i -> before(i, k))

@@ -2,7 +2,7 @@
 //! `crates/protocol/src/algorithms/ricart_agrawala.rs`.
 //!
 //! Requests carry clocks, channels keep no order, and one site may be inside at the start. A message that the code would
-//! refuse is not an action here: the clauses `request_on_its_way` and `reply_on_its_way` say that there is none.
+//! refuse is not an action here: the theorems `no_refusal_of_…` say that there is none.
 
 use meshlock_protocol::mutant::Mutant;
 
@@ -183,6 +183,9 @@ safety exclusion "Two sites are never inside at once.": executing(i) & executing
 safety in_order "Whoever is inside has an earlier request than everyone who waits.":
     executing(i) & waiting(j) -> precedes(request(i), i, request(j), j);
 
+theorem no_refusal_of_requests "A REQUEST is accepted.": request_sent(j, i, t) -> i != j & last(i, j) < t & !deferred(i, j);
+theorem no_refusal_of_replies "A REPLY is accepted.":
+    reply_sent(j, i, t) -> i != j & waiting(i) & request(i) = t & missing(i, j);
 theorem earliest_is_served
     "If nobody is inside, the earliest of those who wait has a message on its way that it waits for: no deadlock.":
     (forall k. !executing(k)) & waiting(i) & missing(i, j) & (forall k. waiting(k) & k != i -> precedes(request(i), i, request(k), k))

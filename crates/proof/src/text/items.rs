@@ -32,10 +32,7 @@ impl Reader {
             "action" => return self.action(ActionPart::First),
             "receive" => return self.action(ActionPart::Receipt),
             "then" => return self.action(ActionPart::Sequel),
-            "axiom" => {
-                let clause = self.clause(ClauseKind::Step)?;
-                self.model.axioms.push(clause);
-            }
+            "axiom" => self.axiom()?,
             "init" => {
                 let clause = self.clause(ClauseKind::Step)?;
                 self.model.initial.push(clause);
@@ -155,6 +152,22 @@ impl Reader {
         }
     }
 
+    /// An axiom is taken for true in every state, and no question asks whether a step keeps it. So it may speak only of what no step changes.
+    fn axiom(&mut self) -> Result<(), TextError> {
+        let clause = self.clause(ClauseKind::Step)?;
+        let mut changing = None;
+        clause.holds.for_each_symbol(&mut |symbol| {
+            let symbol = &self.model.symbols[symbol];
+            changing = changing.take().or_else(|| (!symbol.is_fixed).then(|| symbol.name.clone()));
+        });
+        if let Some(changing) = changing {
+            let name = &clause.name;
+            return Err(self.error(format!("the axiom {name} speaks of '{changing}', which is not fixed")));
+        }
+        self.model.axioms.push(clause);
+        Ok(())
+    }
+
     fn invariant(&mut self, kind: ClauseKind) -> Result<(), TextError> {
         let clause = self.clause(kind)?;
         self.model.clauses.push(clause);
@@ -250,5 +263,36 @@ impl Reader {
             Some(_) => NewValue::Element(self.expression(&Scope::new())?),
         };
         Ok(Assignment { symbol, places, value })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::text::parse;
+
+    const MODEL: &str = r#"
+        sort site;
+        var i, j: site;
+        fixed relation next(site, site);
+        fixed first: site;
+        relation inside(site);
+        function leader: site;
+        axiom ring "w": exists j. next(i, j) & j != first;
+        init nobody "w": !inside(i);
+        safety exclusion "w": inside(i) & inside(j) -> i = j;
+    "#;
+
+    #[test]
+    fn an_axiom_about_what_a_step_can_change_is_refused() {
+        parse(MODEL).unwrap();
+        let refused = |axiom: &str| {
+            let text = MODEL.replace("exists j. next(i, j) & j != first", axiom);
+            parse(&text).expect_err("it would be assumed, and never asked for").what
+        };
+        assert_eq!(refused("!inside(i)"), "the axiom ring speaks of 'inside', which is not fixed");
+        // Also in a value, and deep inside.
+        assert_eq!(refused("next(i, leader)"), "the axiom ring speaks of 'leader', which is not fixed");
+        assert!(refused("forall j. next(i, j) -> exists i. next(j, i) & inside(i)").contains("'inside'"));
+        assert!(refused("next(i, if inside(i) then i else first)").contains("'inside'"));
     }
 }

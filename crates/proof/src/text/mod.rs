@@ -10,7 +10,7 @@
 //! ghost relation ahead(site, site);      what no step depends on, or a `ghost function`
 //! sent grant_sent(i, n) from boss to i;  the ends of a message, if they are not the first two arguments
 //! define busy(i) = …;                    an abbreviation, replaced where it is used
-//! axiom NAME "why": …;                   what every instance satisfies
+//! axiom NAME "why": …;                   what every instance satisfies, of what does not change
 //! init NAME "why": …;                    what every initial state satisfies
 //! action NAME(i, t) "rule" {             a step; all assignments read the state before it
 //!     when …;                            its guard

@@ -1,6 +1,7 @@
 //! docs/PROVED.md, and what it is held to.
 
 use meshlock_proof::examine::Examined;
+use meshlock_proof::inequality::{JudgedInequality, lease};
 use meshlock_proof::{document, models, recorded};
 
 /// How to write the document again.
@@ -68,4 +69,46 @@ fn what_a_document_says_of_one_model_is_written_anew() {
     let longer = document::markdown(&[before, examined], &[]);
     assert_eq!(recorded::renewed(&shorter, &sample().0), Some(longer));
     assert_eq!(recorded::renewed("# Nothing", &sample().0), None);
+}
+
+/// The document if everything is proved, without any run of the code: for what it says of no single model.
+fn without_runs() -> String {
+    let examined: Vec<Examined> =
+        models::all().map(|covered| Examined::as_if_proved(covered, Vec::new())).collect();
+    let inequalities: Vec<JudgedInequality> = lease::ALL.iter().map(JudgedInequality::as_if_proved).collect();
+    document::markdown(&examined, &inequalities)
+}
+
+/// Each model's part is held to what is found by the test that compares its code; this is everything else: the words at the beginning and at
+/// the end, the order of the models, the inequalities, and what no proof notices. The solvers' part of it is asked for elsewhere.
+#[test]
+fn what_the_document_says_of_no_single_model_is_current() {
+    let (recorded, found) = (recorded::frame(&text()), recorded::frame(&without_runs()));
+    let mut lines = recorded.lines().zip(found.lines());
+    if let Some((recorded, found)) = lines.find(|(one, other)| one != other) {
+        panic!("docs/PROVED.md is stale:\n  recorded: {recorded}\n  found:    {found}\n{RENEW}");
+    }
+    assert_eq!(recorded.len(), found.len(), "one of them goes on; {RENEW}");
+}
+
+#[test]
+fn the_frame_of_a_document_is_all_but_the_models() {
+    let document = without_runs();
+    let frame = recorded::frame(&document);
+    for (said, other) in [
+        ("never by a clock", "by a clock"),
+        ("Claim, proved", "Claim, NOT proved"),
+        ("## lease: exclusion", "## lease: inclusion"),
+        ("| `FenceClockDeaf` |", "| `FenceClock` |"),
+        ("# What is not proved", "# What is proved"),
+    ] {
+        assert!(document.contains(said), "{said}");
+        assert_ne!(recorded::frame(&document.replace(said, other)), frame, "{said}");
+    }
+    let moved = document.replace("\n## central\n", "\n## lamport\n");
+    assert_ne!(recorded::frame(&moved), frame);
+    // What is in a model's part is the model's.
+    let other = document.replace("Two sites are never inside at once.", "They are.");
+    assert_ne!(other, document);
+    assert_eq!(recorded::frame(&other), frame);
 }

@@ -7,6 +7,7 @@ mod mutants;
 mod proofs;
 mod quorums;
 mod ties;
+mod trees;
 
 use meshlock_proof::solver::Solver;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use meshlock_proof::models;
+use meshlock_proof::{models, unnoticed};
 use meshlock_protocol::mutant::{self, Mutant};
 
 /// Every deliberate bug of this algorithm breaks the tie where it is recorded, but those that are said not to.
@@ -19,17 +19,6 @@ pub(crate) fn mutants_break_the_tie(name: &str) {
         assert_eq!(broken, None, "{mutant:?} is noticed, although {reason}");
     }
 }
-
-/// Deliberate bugs of what has no model, each with the reason.
-const WITHOUT_MODEL: &[(Mutant, &str)] = &[
-    (Mutant::MakkiTwoPermits, "makki has no model"),
-    (Mutant::MakkiEndlessTimer, "makki has no model"),
-    (
-        Mutant::RicartAgrawalaUnnamedNumber,
-        "it is in the normal form of endless runs, and changes nothing that sites do",
-    ),
-    (Mutant::FenceClockDeaf, "it is in the host, which is no part of an algorithm"),
-];
 
 /// The name of each deliberate bug, with the algorithms that its comment begins with.
 fn declared() -> BTreeMap<String, Vec<String>> {
@@ -59,7 +48,8 @@ fn every_deliberate_bug_is_held_against_a_proof_or_excused() {
     let recorded = models::all().flat_map(|covered| {
         covered.mutants.iter().chain(covered.beyond).map(move |(mutant, _)| (mutant, Some(covered)))
     });
-    let recorded: Vec<_> = recorded.chain(WITHOUT_MODEL.iter().map(|(mutant, _)| (mutant, None))).collect();
+    let recorded: Vec<_> =
+        recorded.chain(unnoticed::MUTANTS.iter().map(|(mutant, ..)| (mutant, None))).collect();
     for (name, owners) in &declared {
         let places: Vec<_> =
             recorded.iter().filter(|(mutant, _)| format!("{mutant:?}") == *name).map(|(_, at)| *at).collect();
