@@ -6,8 +6,8 @@ use super::text::LodhaText;
 use super::{LodhaKshemkalyani, LodhaRules, Message, invariants};
 use crate::algorithms::request::RequestState;
 use crate::registry::info::{
-    BypassClaim, Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Range, Span, Tokens,
+    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    OptionInfo, Order, Permits, Range, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -34,7 +34,7 @@ impl Described for LodhaKshemkalyani {
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",
         order: Order::Timestamp,
-        bypass: Some(BypassClaim::each_other_once(
+        bypass: ClaimedBypass::AtMost(BypassClaim::each_other_once(
             "Lodha & Kshemkalyani 2000, section 4.3, Theorem 1: requests are satisfied in decreasing order of priority",
         )),
         failures: Failures::NONE,
