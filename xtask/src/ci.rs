@@ -13,6 +13,8 @@ pub(crate) const LEFT_TO_SOAK: &[&str] = &[
     // `explorations`: larger state spaces than the others, which take longer than all that are left.
     MEDIUM_RUNS,
     ALL_ERRATA,
+    NORMAL_FORMS,
+    SHORTEST,
     // `promise`: it brings etcd's client for Go, and waits for many leases.
     PROMISE,
     // `promise`, too: the same client.
@@ -42,6 +44,13 @@ pub(crate) const BROWSERS: &str = "the_page_does_everything_in_every_browser";
 
 /// The test that explores the larger runs of docs/CHECKED.md.
 pub(crate) const MEDIUM_RUNS: &str = "every_run_of_medium_size_is_found_again";
+
+/// The test that compares the states of the larger endless runs with their normal forms.
+pub(crate) const NORMAL_FORMS: &str =
+    "in_all_of_every_larger_recorded_graph_a_state_and_its_normal_form_can_take_the_same_steps";
+
+/// The test that looks for shorter counterexamples in other structures.
+pub(crate) const SHORTEST: &str = "no_other_small_structure_leaves_a_newcomer_untold_in_fewer_steps";
 
 /// The test that explores all errata.
 pub(crate) const ALL_ERRATA: &str = "the_whole_page_is_what_all_explorations_give";
@@ -111,6 +120,8 @@ mod tests {
             (ZOOKEEPER, "crates/bench/src/peers/tests.rs"),
             (MEDIUM_RUNS, "crates/check/tests/matrix.rs"),
             (ALL_ERRATA, "crates/check/tests/errata.rs"),
+            (NORMAL_FORMS, "crates/check/tests/validation/endless.rs"),
+            (SHORTEST, "crates/check/tests/golden/shortest.rs"),
             (PROMISE, "crates/cli/tests/node/promise/mod.rs"),
             (KEPT_BY_GO, "crates/cli/tests/node/promise/kept.rs"),
             (ALL_PROOFS, "crates/proof/tests/proved/proofs.rs"),

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use crate::ci::{
-    ALL_ERRATA, ALL_PROOFS, BROWSERS, KEPT_BY_GO, MEDIUM_RUNS, PROMISE, ZOOKEEPER as ZOOKEEPER_TEST,
+    ALL_ERRATA, ALL_PROOFS, BROWSERS, KEPT_BY_GO, MEDIUM_RUNS, NORMAL_FORMS, PROMISE, SHORTEST,
+    ZOOKEEPER as ZOOKEEPER_TEST,
 };
 use crate::packages::{self, Package, file, program};
 use crate::run::{BUILT_ONCE, cargo, cargo_test};
@@ -33,7 +34,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "explorations",
-        about: "the runs of docs/CHECKED.md up to 300,000 states, and all errata",
+        about: "the runs of docs/CHECKED.md up to 300,000 states, all normal forms, and all errata",
         run: explorations,
     },
     Step {
@@ -240,6 +241,8 @@ fn zookeeper(root: &Path, _: &Size) -> anyhow::Result<()> {
 
 fn explorations(root: &Path, _: &Size) -> anyhow::Result<()> {
     test(root, "--test matrix", MEDIUM_RUNS, &[])?;
+    test(root, "--test validation", NORMAL_FORMS, &[])?;
+    test(root, "--test golden", SHORTEST, &[])?;
     test(root, "--test errata", ALL_ERRATA, &[])
 }
 

@@ -3,7 +3,8 @@
 //!
 //! An algorithm that forgets to name a number, names one that does not matter to the family, or forgets what still matters, would make
 //! states equal from which different things follow. So every step of the explored graph is taken twice: as the search takes it, and without
-//! making the result relative; then every step that can follow is compared.
+//! making the result relative; then every step that can follow is compared. A window says which steps are taken, as in the search; what can
+//! follow is compared without it.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +19,9 @@ use crate::table::Table;
 /// What was compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NormalFormComparison {
-    /// The number of states whose steps were compared with those of their normal form.
-    pub compared: usize,
-    /// Those of them that differ from their normal form.
+    /// The number of normal forms that were reached: all of the graph, unless that has more than were asked for.
+    pub reached: usize,
+    /// The number of states, as they come out of a step, that differ from their normal form. What can follow was compared for each.
     pub differing: usize,
     /// The first state that can do something else than its normal form: what, and which of the two can.
     pub difference: Option<String>,
@@ -37,21 +38,21 @@ struct Following {
     after: Vec<u8>,
 }
 
-/// Compares the states of an endless run with their normal forms, up to this many states.
+/// Compares the states of an endless run with their normal forms: what follows the first so many normal forms.
 pub fn compare_with_normal_forms(
     spec: &Spec,
     bounds: &Bounds,
     states: usize,
 ) -> Result<NormalFormComparison, PlanError> {
-    let bounds = Bounds { window: None, ..bounds.clone().endless() };
+    let bounds = bounds.clone().endless();
     let sites = crate::sites_of(spec, &bounds)?;
     let mut table = Table::new(&bounds, sites);
     let layout = Layout::of(table.info, &bounds);
-    let mut comparison = NormalFormComparison { compared: 0, differing: 0, difference: None };
+    let mut comparison = NormalFormComparison { reached: 0, differing: 0, difference: None };
     if !table.is_relative {
         return Ok(comparison);
     }
-    let (mut known, mut body) = (Interner::default(), Vec::new());
+    let (mut known, mut seen, mut body) = (Interner::default(), Interner::default(), Vec::new());
     let mut state = table.first_state(layout);
     layout.encode(&state, &mut body);
     known.insert(body.clone());
@@ -59,11 +60,13 @@ pub fn compare_with_normal_forms(
     while number < known.len().min(states) {
         layout.decode(known.get(u32::try_from(number).expect("a few states")), &mut state);
         number += 1;
-        table.moves(layout, &state, &mut moves);
+        table.moves_in_window(layout, &state, &mut moves);
         for step in std::mem::take(&mut moves) {
             table.learn(layout, &state, step);
             for (wrong, next) in table.results_of(layout, &state, step) {
-                if wrong.is_some() {
+                body.clear();
+                layout.encode(&next, &mut body);
+                if wrong.is_some() || !seen.insert(body.clone()).1 {
                     continue;
                 }
                 let mut normal = next.clone();
@@ -72,7 +75,7 @@ pub fn compare_with_normal_forms(
                 body.clear();
                 layout.encode(&normal, &mut body);
                 known.insert(body.clone());
-                comparison.compared += 1;
+                comparison.reached = known.len();
                 if next == normal {
                     continue;
                 }

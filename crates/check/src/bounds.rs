@@ -38,6 +38,9 @@ pub struct Bounds {
     pub recoveries: bool,
     /// What the news of failures do not wait for.
     pub news: News,
+    /// Whether nothing else happens between a failure and the moment at which all know of it, except that what the failed site had sent
+    /// arrives.
+    pub news_first: bool,
     /// Whether a site may leave and request again in one step.
     pub returns: bool,
     /// Whether survivors of a failure must be served even where the algorithm leaves failures to its host.
@@ -65,6 +68,7 @@ impl Bounds {
             crashes: 0,
             recoveries: false,
             news: News::default(),
+            news_first: false,
             returns: false,
             survivors: false,
             properties: Properties::all(),
@@ -141,6 +145,12 @@ impl Bounds {
     #[must_use]
     pub fn with_news(self, news: News) -> Self {
         Bounds { news, ..self }
+    }
+
+    /// With failures of which all know before anything else happens.
+    #[must_use]
+    pub fn with_news_first(self) -> Self {
+        Bounds { news_first: true, ..self }
     }
 
     /// With sites that may leave and request again in one step.

@@ -42,6 +42,7 @@ pub fn command(spec: &Spec, bounds: &Bounds) -> String {
         ("recover", bounds.recoveries),
         ("news-overtake", bounds.news.overtake),
         ("news-late", bounds.news.late),
+        ("news-first", bounds.news_first),
         ("return", bounds.returns),
         ("survivors", bounds.survivors),
     ] {

@@ -84,7 +84,26 @@ impl Table {
         if self.bounds.has_faults() {
             self.list_faults(layout, state, moves);
         }
+        if self.bounds.news_first {
+            self.keep_news(layout, state, moves);
+        }
         continues
+    }
+
+    /// As long as somebody does not know of a failure: leaves only the news of it, and what they wait for.
+    fn keep_news(&self, layout: Layout, state: &GlobalState, moves: &mut Vec<Move>) {
+        let down = &self.faults(state.faults).down;
+        let is_news = |step: &Move| match *step {
+            Move::Tell { about, .. } => down.contains(about),
+            Move::Deliver(at) => down.contains(self.label(layout.split(state.packets[at]).0).from),
+            Move::Process(..) | Move::Duplicate(_) | Move::Lose(_) | Move::Fail(_) | Move::Recover(_) => {
+                false
+            }
+        };
+        let is_untold = self.faults(state.faults).untold.values().any(|untold| !untold.is_empty());
+        if is_untold && moves.iter().any(is_news) {
+            moves.retain(is_news);
+        }
     }
 
     /// Lists what can happen in `state` within the window of the run. Returns what [`Table::moves`] does.

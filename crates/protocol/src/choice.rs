@@ -1,8 +1,8 @@
 //! Choices that a paper leaves open: a machine asks with [`Outbox::choose`](crate::Outbox::choose), its host answers.
 //!
 //! Where a paper says "any" (which token to ask for, whom to tell, which quorum, in which order), its algorithm must hold whatever is
-//! chosen. So the choice is an input: the explorer tries every answer, the simulator draws by its seed, a node by its
-//! own. No machine draws by itself, and none hides a choice in a hash of its state.
+//! chosen. So the choice is an input: the explorer tries every answer, the simulator draws by its seed, a node by a
+//! seed that is its place. No machine draws by itself, and none hides a choice in a hash of its state.
 
 use std::collections::VecDeque;
 

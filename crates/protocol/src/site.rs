@@ -154,7 +154,7 @@ pub trait Algorithm: Site + Send + Sync + 'static {
 
     /// How often others may enter while a site waits, with the options of this run.
     fn bypass_claim(&self) -> Option<BypassClaim> {
-        self.info().bypass
+        self.info().bypass.claim()
     }
 
     /// Whether a request of this site can still be served once all know that `down` have failed. Where the algorithm

@@ -14,7 +14,7 @@ This page is generated: `meshlock errata --markdown` writes it, and `meshlock er
 The printed rules are variants of the algorithms that an option selects (`text=…`), or, if the shipped code cannot express them, a
 separate small implementation (`singhal-1989-recovery`, which without `text=` has its errors repaired, and `unnamed-quorum`, whose
 messages name no request). They are explored breadth first, so a counterexample is a shortest one of its run, unless it
-breaks *bypass*. The repaired rules are what Meshlock ships. They are explored to the end, unless the
+breaks *bypass*; another structure, size or option may have a shorter one, and where that was looked for the entry says so. The repaired rules are what Meshlock ships. They are explored to the end, unless the
 text says otherwise, with every property checked. Sites are numbered from 0.
 
 The kind says what is claimed of the text. *Error*: it is wrong. *Ambiguous*: it can be read in two ways, or its prose and its
@@ -81,8 +81,11 @@ impl Finding {
         if let Some(found) = &self.counterexample {
             let (steps, property) = (found.lines.len(), found.property.name());
             // A wait in which too many others enter is a shortest one from a state to which a shortest way leads.
-            let which =
-                if found.property == Property::Bypass { "Counterexample" } else { "Shortest counterexample" };
+            let which = if found.property == Property::Bypass {
+                "Counterexample"
+            } else {
+                "Shortest counterexample of this run"
+            };
             writeln!(f, "**{which}**: {}; {steps} steps break *{property}*:\n\n```text", found.run)?;
             for (at, line) in found.lines.iter().enumerate() {
                 writeln!(f, "{:>2}  {line}", at + 1)?;

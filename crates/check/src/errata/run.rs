@@ -23,6 +23,8 @@ pub struct Run {
     /// The number of sites that may fail.
     pub crashes: u8,
     pub recoveries: bool,
+    /// Whether all know of a failure before anything else happens.
+    pub(crate) news_first: bool,
     /// The number of states that is enough, if the run is too large to be explored completely.
     pub(crate) enough: Option<usize>,
 }
@@ -39,6 +41,7 @@ impl Run {
             duplicates: 0,
             crashes: 0,
             recoveries: false,
+            news_first: false,
             enough: None,
         }
     }
@@ -68,6 +71,11 @@ impl Run {
         Run { crashes, ..self }
     }
 
+    /// The same with failures of which all know before anything else happens.
+    pub(super) const fn news_first(self) -> Self {
+        Run { news_first: true, ..self }
+    }
+
     /// The same, but only this many states.
     pub(super) const fn enough(self, states: usize) -> Self {
         Run { enough: Some(states), ..self }
@@ -95,6 +103,7 @@ impl Run {
             .with_duplicates(self.duplicates)
             .with_crashes(self.crashes);
         let bounds = if self.recoveries { bounds.with_recoveries() } else { bounds };
+        let bounds = if self.news_first { bounds.with_news_first() } else { bounds };
         let bounds = if self.unordered { bounds.unordered() } else { bounds };
         let properties = property.map_or_else(Properties::all, |property| [property].into_iter().collect());
         Bounds { max_states: self.enough.unwrap_or(usize::MAX), ..bounds.checking(properties) }
@@ -119,6 +128,9 @@ impl fmt::Display for Run {
             1 => f.write_str(", one failure at any moment")?,
             crashes => write!(f, ", {crashes} failures at any moment")?,
         }
-        if self.recoveries { f.write_str(" and a return") } else { Ok(()) }
+        if self.recoveries {
+            f.write_str(" and a return")?;
+        }
+        if self.news_first { f.write_str(", of which all know before anything else happens") } else { Ok(()) }
     }
 }

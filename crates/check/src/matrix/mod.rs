@@ -9,7 +9,8 @@
 //! - one failure where its paper handles failures, and a failure with a recovery where its paper handles that.
 //!
 //! Where a paper leaves choices open, its algorithm is explored with every choice as well: two sites that request twice, three that
-//! request once, with one and two permits. (With every quorum, two requests of three sites are many million states.)
+//! request once and three that request twice, with one and two permits, but for three runs of the last kind that have more than four
+//! million states: no bypass bound is computed for so many.
 
 mod record;
 
@@ -58,6 +59,9 @@ const ENDLESS: [(&str, usize, Option<u8>); 28] = [
     ("raymond-k", 3, None),
     ("srimani-reddy", 2, None),
 ];
+
+/// The algorithms, with permits, of which three sites that request twice are not explored with every choice.
+const TOO_LARGE: [(&str, usize); 3] = [("tree-quorum", 1), ("majority", 1), ("srimani-reddy", 2)];
 
 /// One run of the matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,8 +116,10 @@ pub fn cases() -> Vec<Case> {
 
 /// The runs of a spec with every choice, which has far more states than one with a policy.
 fn open_cases_of(info: &Info, spec: &str) -> Vec<Case> {
-    let sizes = [(2, 2), (3, 1)].into_iter();
+    let sizes = [(2, 2), (3, 1), (3, 2)].into_iter();
     let cases = sizes.flat_map(|(sites, entries)| permits(info, 2).map(move |k| (sites, entries, k)));
+    let cases = cases
+        .filter(|&(sites, entries, k)| (sites, entries) != (3, 2) || !TOO_LARGE.contains(&(info.name, k)));
     cases.map(|(sites, entries, k)| case_of(info, spec, (sites, entries, k))).collect()
 }
 

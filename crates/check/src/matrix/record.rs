@@ -82,6 +82,13 @@ impl CaseRecord {
         !matches!(self.outcome.ending, CaseEnding::Unfinished { .. })
     }
 
+    /// Whether nothing is missing that the command would find out today: also the bypass bound, unless there are too many states for it.
+    pub fn is_complete(&self) -> bool {
+        let CaseOutcome { ending, swept, states, bypass, .. } = self.outcome;
+        let can_be_passed = ending == CaseEnding::Holds && swept.is_none() && states <= BYPASS_STATES;
+        self.is_finished() && (bypass.is_some() || !can_be_passed)
+    }
+
     /// Whether it is small enough to be explored by every run of the tests.
     pub fn is_small(&self) -> bool {
         self.is_finished() && self.outcome.states <= SMALL
@@ -185,7 +192,7 @@ cargo run --release -- check all --record docs/CHECKED.md
 ```
 
 with 8 GiB of memory, or with the `--memory` that a row names. *unfinished*: the memory was not enough. With `--resume` only such rows
-are explored again. *swept*: memory was used up and the oldest levels were discarded. No state is missed, but a state reached again
+are explored again, and those that lack a figure which the command would find out today. *swept*: memory was used up and the oldest levels were discarded. No state is missed, but a state reached again
 later is counted again.
 
 Each of N sites requests one of K permits *entries* times. *inside* lists the sites that are inside at the start, *crashes* is the number of
@@ -202,9 +209,9 @@ long as it likes, so the first one says little in a short run.
 *fair cycles*: sites request without end, numbers that only grow are made relative to each other, and no cycle of the whole graph is fair
 to every message and yet leaves a site waiting. *fair cycles in window*: the same, but a site requests only while none of its numbers is above
 the window, and while it has no more messages than that in flight to one site; what follows the other requests was not explored. *neither*: nothing was
-shown. That every request of a bounded run is served says only that there is no deadlock. The rows with *neither* are also older than two
-checks: they say nothing of bypass, and *order* means for them only that no request passes an earlier one, not that one site's
-timestamps rise. The endless rows do not check that either.
+shown, because the run has more than {BYPASS_STATES} states, or did not fit into memory.
+That every request of a bounded run is served says only that there is no deadlock. The rows with *neither* are also older than the
+check that one site's timestamps rise: *order* means for them only that no request passes an earlier one. The endless rows do not check that either.
 
 `meshlock check ALGORITHM` with the same settings
 explores one row again; the tests do so with every row of up to {SMALL} states, `cargo xtask soak --only explorations` with those of up to

@@ -10,6 +10,7 @@ mod news;
 mod permits;
 mod quorum_algos;
 mod sanders;
+mod shortest;
 mod simple;
 mod trees;
 mod walks;

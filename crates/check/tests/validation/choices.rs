@@ -2,8 +2,8 @@
 
 use meshlock_check::{Bounds, Report, Step, StepEvent, Verdict, explore};
 use meshlock_protocol::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Tokens,
+    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Range, Tokens,
 };
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::{Action, Violation, World};
@@ -73,7 +73,7 @@ impl Described for Picker {
         channels: Channels::Fifo,
         assumes: "nothing",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::Nothing("only a test uses it"),
         failures: Failures::NONE,
         options: &[OptionInfo {
             name: "forbidden",

@@ -15,8 +15,8 @@
 
 use meshlock_check::{Bounds, Properties, Property};
 use meshlock_protocol::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Tokens,
+    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Range, Tokens,
 };
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
@@ -132,7 +132,7 @@ impl Described for LamportMutex {
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::Nothing("only a test uses it"),
         failures: Failures::NONE,
         options: &[OptionInfo {
             name: "clock",

@@ -4,8 +4,8 @@
 
 use meshlock_check::{Bounds, Report, explore};
 use meshlock_protocol::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Tokens,
+    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Range, Tokens,
 };
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
@@ -134,7 +134,7 @@ impl Described for Toy {
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::Nothing("only a test uses it"),
         failures: Failures::NONE,
         options: &[
             OptionInfo { name: "fair", about: "in the order of asking", range: Range::Flag, default: "yes" },

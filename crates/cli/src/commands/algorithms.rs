@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use meshlock_protocol::registry::ALL;
-use meshlock_protocol::registry::info::{Channels, Kind, Order, Permits, Range};
+use meshlock_protocol::registry::info::{Channels, ClaimedBypass, Kind, Order, Permits, Range, Since};
 use meshlock_protocol::{Info, Spec};
 use serde_json::{Value, json};
 
@@ -78,6 +78,7 @@ fn detail(info: &Info, out: &mut dyn Write) -> anyhow::Result<()> {
         ("messages under load", info.costs.heavy.text),
         ("messages always", &always(info)),
         ("synchronisation delay", info.costs.sync_delay),
+        ("entries before one's", &bypass(info)),
     ] {
         writeln!(out, "{label:>22}  {text}")?;
     }
@@ -162,6 +163,7 @@ fn facts(info: &Info) -> Value {
             "always_most": info.costs.always.map(|span| span.most.text),
             "sync_delay": info.costs.sync_delay,
         },
+        "bypass": bypass(info),
         "memory": { "fixed": info.memory.fixed, "per_site": info.memory.per_site },
         "options": options,
         "messages": messages,
@@ -180,6 +182,20 @@ fn alone_in_brief(info: &Info) -> String {
 fn always(info: &Info) -> String {
     let bounded = info.costs.always.map(|span| from_to(span.least.text, span.most.text));
     bounded.map_or_else(|| "no bound is stated".to_owned(), |span| format!("{span} (with the defaults)"))
+}
+
+/// How often others may enter before a site that waits, with the source of the claim.
+fn bypass(info: &Info) -> String {
+    match info.bypass {
+        ClaimedBypass::AtMost(claim) => {
+            let since = match claim.since {
+                Since::Call => "from the request on",
+                Since::Heard => "once all that the site sent was received",
+            };
+            format!("at most {} {since} ({})", claim.entries.text, claim.source)
+        }
+        ClaimedBypass::Nothing(why) => format!("nothing is claimed: {why}"),
+    }
 }
 
 fn from_to(least: &str, most: &str) -> String {

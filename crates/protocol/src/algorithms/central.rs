@@ -37,8 +37,8 @@ use std::fmt;
 
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    BypassClaim, Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Range, Span, Tokens,
+    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    OptionInfo, Order, Permits, Range, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -253,7 +253,7 @@ impl Described for Central {
         channels: Channels::Unordered,
         assumes: "reliable channels, a coordinator that does not fail",
         order: Order::Fair,
-        bypass: Some(BypassClaim::each_other_once(
+        bypass: ClaimedBypass::AtMost(BypassClaim::each_other_once(
             "ch. 9, exercise 9.6: one site has the queue; here in the order in which requests reach it",
         )),
         failures: Failures::NONE,

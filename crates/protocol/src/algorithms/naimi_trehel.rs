@@ -43,7 +43,8 @@ use std::fmt;
 use super::request::RequestId;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Span, Tokens,
+    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Span,
+    Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -268,7 +269,9 @@ impl Described for NaimiTrehel {
         channels: Channels::Unordered,
         assumes: "reliable channels",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::Nothing(
+            "the report that outlines it does not say it: while others forward the request, sites enter without end",
+        ),
         failures: Failures::NONE,
         options: &[],
         variants: &[],

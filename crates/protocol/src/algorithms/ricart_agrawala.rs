@@ -38,8 +38,8 @@ use std::fmt;
 
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    BypassClaim, Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Span, Text, Tokens,
+    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    OptionInfo, Order, Permits, Span, Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -249,7 +249,7 @@ impl Described for RicartAgrawala {
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels",
         order: Order::Timestamp,
-        bypass: Some(BypassClaim::each_other_once(
+        bypass: ClaimedBypass::AtMost(BypassClaim::each_other_once(
             "ch. 9, section 9.4; Lodha & Kshemkalyani 2000, section 2.2: \"The execution of CS requests in this algorithm is always in the order of their decreasing priority\"",
         )),
         failures: Failures::NONE,

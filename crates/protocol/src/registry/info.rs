@@ -201,6 +201,24 @@ pub struct BypassClaim {
     pub source: &'static str,
 }
 
+/// Whether the source of an algorithm says how often others may enter while a site waits.
+#[derive(Clone, Copy, Debug)]
+pub enum ClaimedBypass {
+    AtMost(BypassClaim),
+    /// Nothing is claimed, for this reason.
+    Nothing(&'static str),
+}
+
+impl ClaimedBypass {
+    /// The claim, if there is one.
+    pub const fn claim(self) -> Option<BypassClaim> {
+        match self {
+            ClaimedBypass::AtMost(claim) => Some(claim),
+            ClaimedBypass::Nothing(_) => None,
+        }
+    }
+}
+
 /// Upper bound on the memory of one quiet site, in bytes, with its default options and one permit. What all sites
 /// share is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,8 +280,8 @@ pub struct Info {
     pub assumes: &'static str,
     /// The order in which it grants requests.
     pub order: Order,
-    /// How often others may enter before a site that waits, if that is claimed anywhere.
-    pub bypass: Option<BypassClaim>,
+    /// How often others may enter before a site that waits, or why nothing is claimed of it.
+    pub bypass: ClaimedBypass,
     /// The failures that it handles by itself.
     pub failures: Failures,
     pub options: &'static [OptionInfo],

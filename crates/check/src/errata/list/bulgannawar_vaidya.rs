@@ -79,4 +79,24 @@ pub(super) const ERRATA: &[Erratum] = &[
             ],
         },
     },
+    Erratum {
+        id: "bulgannawar-vaidya-fifo-not-needed",
+        kind: TextFault::Question,
+        quote: "Also, the network is assumed to deliver messages in first-in-first-out (FIFO) order on each channel.",
+        reading: "The text assumes it and does not say why. Tried is the repaired algorithm with two tokens, where every choice of a token is tried. No fault of the text.",
+        source: "Bulgannawar & Vaidya 1994, section 2",
+        title: "is the assumption of FIFO channels superfluous?",
+        printed: "Channels are FIFO.",
+        wrong: "Claim: it would do without. With one token and without INFORM nothing contradicts that: three sites that ask twice, and four that ask once, \
+                hold. With two tokens and three sites a REQUEST overtakes the token that its sender has just passed to the same site; \
+                it is sent back along a pointer and refused at home.",
+        repair: "None: with two tokens the assumption is needed.",
+        evidence: Evidence::Assumption {
+            without: &[
+                Run::new("bulgannawar-vaidya:inform=0", 3, 2).unordered(),
+                Run::new("bulgannawar-vaidya:inform=0", 4, 1).unordered(),
+                Run::new("bulgannawar-vaidya:inform=0,choice=random", 3, 2).permits(2).unordered(),
+            ],
+        },
+    },
 ];

@@ -88,7 +88,9 @@ pub(super) const ERRATA: &[Erratum] = &[
             "The three other parts of the repair are in place. By section 2.1 the highest number is that seen so far and is raised by a REQUEST that is received: one's own is not received. With all rules as printed, two sites that ask three times show nothing.",
             "InvMutEx takes Highest_Sequence_Number_Seen + 1 and does not raise it.",
             "The site may use the same number again. Its next request then looks like the one that was served, and two are inside, with two \
-             sites.",
+             sites. Fewer steps do not suffice: not with two or three sites, whatever options are on (a test, \
+             `a_number_that_is_used_again_lets_two_in_after_eight_steps_and_no_fewer`), and with four or more sites two entries take at least eight \
+             steps, since each waits for the messages of all others.",
             "A site's own request raises the highest sequence number seen.",
         ],
     ),

@@ -22,6 +22,16 @@ pub(super) const FOUND_BY_OTHERS: &[&str] = &[
      10.1109/APSEC.2005.40. Their model checker found a run of the original algorithm in which a process is locked out, and they give \
      a modification. We know the abstract only. Algorithm 9.7 of the chapter, from which ours is made, is not the original's text; \
      what was looked for in ours is in CHECKED.md.",
+    "Raymond's, Suzuki and Kasami's, and Ricart and Agrawala's algorithms without failures: models and proofs in Lean, repository \
+     solanaqubits/leanbook, folder knowledge/09_distributed_systems and notes of releases v0.5.13, v0.5.16 and v0.5.19. Exclusion is proved, and that \
+     every request is served; no bound on the wait, and no error of a paper is reported. We know the summaries only, and have not checked \
+     the proofs.",
+    "Lamport's algorithm: a proof of exclusion with TLAPS, and a model for TLC, in tlaplus/Examples, specifications/lamport_mutex. A test has the \
+     same numbers of states as TLC counts (crates/check/tests/validation/lamport_mutex.rs).",
+    "Maekawa's algorithm: that its rules of 1985 can deadlock is Sanders' finding (1987, section 5); here it is maekawa-1985-rules.",
+    "Looked for and not found: published errata of Maekawa's, Singhal's, Naimi and Trehel's and Raymond's algorithms, and machine checks that found an \
+     error in them. Searched were public repositories, documentation and web pages, for the algorithms' and the authors' names with the words for \
+     errors, comments and verification; not the publishers' libraries and citation indexes, so that there may well be some.",
 ];
 
 /// Claims that are known or suspected to be wrong and are not verified, with the reason.

@@ -122,7 +122,7 @@ pub(super) const ERRATA: &[Erratum] = &[
         id: "singhal-failed-in-token",
         kind: TextFault::Error,
         quote: "In the first situation, all the up sites may learn that a particular site is down before any one of them has sent the token to it. […] no site sends the token to it",
-        reading: "The shortest run lets only the sender learn of it, which is less than the sentence supposes. That all have learnt of it changes nothing: a test of the twin (`the_token_goes_to_a_failed_site_although_all_have_been_told`) tells all of them first.",
+        reading: "To the letter, with what the sentence supposes: in the runs explored all others know of the failure before anything else happens.",
         source: "Singhal 1989, section VI-B, case III, first situation",
         title: "the token is sent to a site that all know to have failed",
         printed: "If all sites learn of a failure before the token is sent to the failed site, they set its SV entry to N, and so \
@@ -131,9 +131,10 @@ pub(super) const ERRATA: &[Erratum] = &[
                 token goes to the failed site. Three sites.",
         repair: "Clear the entries of failed sites in TSV too, and leave them out of the arbitration.",
         evidence: Evidence::Exploration {
-            printed: Run::new("singhal-1989-recovery:text=in-token", 3, 1).crashes(1),
+            printed: Run::new("singhal-1989-recovery:text=in-token", 3, 1).crashes(1).news_first(),
             property: Property::Invariants,
             repaired: &[
+                Run::new("singhal-1989-recovery", 3, 1).crashes(1).news_first(),
                 Run::new("singhal-1989-recovery", 3, 1).crashes(1),
                 Run::new("singhal-heuristic", 3, 1).crashes(1),
             ],
@@ -141,14 +142,14 @@ pub(super) const ERRATA: &[Erratum] = &[
     },
     Erratum {
         id: "singhal-case-iii-indices",
-        kind: TextFault::Error,
+        kind: TextFault::Ambiguous,
         quote: "When a site S_j learns that site S_i is down, S_j sets its SV[j] to N. Therefore, site S_j is pushed to the highest end of the staircase pattern",
-        reading: "To the letter; the same index stands in three places. What is meant is plain from cases I and II.",
+        reading: "To the letter; the same index stands in three places. Cases I and II have the other one, and are right: what is meant is plain.",
         source: "Singhal 1989, section VI-B, case III, first situation",
         title: "who learns of a failure marks itself, not the failed site",
         printed: "When a site S_j learns that site S_i is down, S_j sets its SV[j] to N; therefore S_j is pushed to the highest end of \
                   the staircase pattern.",
-        wrong: "The indices are mistaken. To the letter the holder of the idle token forgets that it has it, and when it asks next it \
+        wrong: "To the letter the holder of the idle token forgets that it has it, and when it asks next it \
                 waits for it for ever. Two sites.",
         repair: "It sets SV[i] to N, as cases I and II have it.",
         evidence: Evidence::Exploration {

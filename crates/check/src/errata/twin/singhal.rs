@@ -16,8 +16,8 @@
 use std::fmt;
 
 use meshlock_protocol::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Tokens,
+    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Range, Tokens,
 };
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
@@ -337,7 +337,7 @@ impl Described for SinghalRecovery {
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels; one failure, known to all, without the token",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::Nothing("only errata use it"),
         failures: Failures { crash: false, recovery: true, partition: false },
         options: &[OptionInfo {
             name: "text",

@@ -30,7 +30,7 @@ pub(super) struct Arguments {
     /// Add the results to this file, which keeps those of other runs; it is written after each run
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Skip the runs that the file already has with a final result
+    /// Skip the runs that the file already has with a final result and all figures
     #[arg(long, requires = "record")]
     resume: bool,
     #[command(flatten)]
@@ -120,7 +120,7 @@ impl<'a> RecordFile<'a> {
     }
 
     fn is_done(&self, case: &Case) -> bool {
-        let done = |record: &CaseRecord| record.case == *case && record.is_finished();
+        let done = |record: &CaseRecord| record.case == *case && record.is_complete();
         self.records.iter().any(done)
     }
 

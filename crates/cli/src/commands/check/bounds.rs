@@ -96,6 +96,9 @@ pub(super) struct Scope {
     /// way to those who do not
     #[arg(long)]
     news_late: bool,
+    /// Nothing else happens between a failure and the moment at which all others know of it
+    #[arg(long)]
+    news_first: bool,
     /// Require that the surviving sites are served even if the algorithm itself handles no failures
     #[arg(long)]
     survivors: bool,
@@ -138,6 +141,7 @@ impl Scope {
             entries: self.entries()?,
             window: self.window,
             news: News { overtake: self.news_overtake, late: self.news_late },
+            news_first: self.news_first,
             losses: self.losses,
             crashes: self.crashes,
             recoveries: self.recover,
@@ -170,8 +174,12 @@ impl Scope {
         if self.news_late && !self.recover {
             return fail("--news-late: no failed site recovers; give --recover too".to_owned());
         }
-        let failing =
-            [("recover", self.recover), ("survivors", self.survivors), ("news-overtake", self.news_overtake)];
+        let failing = [
+            ("recover", self.recover),
+            ("survivors", self.survivors),
+            ("news-overtake", self.news_overtake),
+            ("news-first", self.news_first),
+        ];
         for (flag, given) in failing {
             if given && self.crashes == 0 {
                 return fail(format!("--{flag}: nothing fails; give --crashes 1 too"));

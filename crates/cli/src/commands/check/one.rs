@@ -146,6 +146,7 @@ pub(super) fn document(spec: &Spec, bounds: &Bounds, found: &Timed) -> anyhow::R
         "recover": bounds.recoveries,
         "news_overtake": bounds.news.overtake,
         "news_late": bounds.news.late,
+        "news_first": bounds.news_first,
         "return": bounds.returns,
         "properties": checked(spec, bounds),
         "states": report.states,
@@ -262,6 +263,7 @@ pub(super) fn describe(bounds: &Bounds) -> String {
         (bounds.recoveries, "failed sites recover"),
         (bounds.news.overtake, "news of failures overtake messages"),
         (bounds.news.late, "failed sites may recover before all know"),
+        (bounds.news_first, "all know of a failure before anything else happens"),
         (bounds.returns, "sites may leave and request again in one step"),
         (bounds.survivors, "survivors must be served"),
     ] {

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Scale, Tokens,
+    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Range, Scale, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -38,7 +38,9 @@ impl Described for BulgannawarVaidya {
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::Nothing(
+            "the report's proof gives no number: while others forward the request, sites enter again and again",
+        ),
         failures: Failures::NONE,
         options: &[
             OptionInfo {

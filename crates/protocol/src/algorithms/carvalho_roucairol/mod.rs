@@ -46,8 +46,8 @@ use std::fmt;
 use crate::algorithms::request::RequestState;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Span,
-    Text, Tokens,
+    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Span, Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -265,7 +265,9 @@ impl Described for CarvalhoRoucairol {
         channels: Channels::Unordered,
         assumes: "reliable channels",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::Nothing(
+            "Sanders does not say it: a site that keeps the permissions of all others enters again and asks nobody",
+        ),
         failures: Failures::NONE,
         options: &[OptionInfo::text(
             "printed: a waiting site that grants does not ask again, and deadlocks; for the checker only",

@@ -1,8 +1,8 @@
 //! What a host needs to know of `delegated`: its options, its costs, its start and its invariants.
 
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Tokens,
+    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    OptionInfo, Order, Permits, Range, Since, Tokens,
 };
 use crate::registry::values::Values;
 use crate::shared::Shared;
@@ -25,7 +25,11 @@ impl Described for Delegated {
         channels: Channels::Unordered,
         assumes: "reliable channels; the leader does not fail within a view",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::AtMost(BypassClaim {
+            since: Since::Heard,
+            entries: Formula::new("2N−1", |scale| (2 * scale.sites - 1) as f64),
+            source: "ours: whoever asked before enters once, and at most B ≤ N pass; with one permit, and chain up to N",
+        }),
         failures: Failures::NONE,
         options: &[
             OptionInfo {
@@ -113,6 +117,12 @@ impl Algorithm for Delegated {
     fn is_quiet(&self) -> bool {
         self.state == DelegatedState::Idle
             && self.dispatcher.as_ref().is_none_or(|dispatcher| dispatcher.is_quiet())
+    }
+
+    /// With one permit, and chains of at most as many entries as there are sites.
+    fn bypass_claim(&self) -> Option<BypassClaim> {
+        let DelegatedSetup { cluster, max_chain, .. } = *self.setup;
+        Self::INFO.bypass.claim().filter(|_| cluster.permits == 1 && max_chain <= cluster.sites)
     }
 
     fn tokens(&self) -> usize {

@@ -44,8 +44,8 @@ use std::fmt;
 
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    BypassClaim, Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Range, Span, Tokens,
+    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    OptionInfo, Order, Permits, Range, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -320,7 +320,7 @@ impl Described for Lamport {
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",
         order: Order::Timestamp,
-        bypass: Some(BypassClaim::each_other_once(
+        bypass: ClaimedBypass::AtMost(BypassClaim::each_other_once(
             "ch. 9, section 9.3: \"The algorithm executes CS requests in the increasing order of timestamps\"",
         )),
         failures: Failures::NONE,

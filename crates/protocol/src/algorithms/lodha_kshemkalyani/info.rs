@@ -1,13 +1,13 @@
 //! What is known of Lodha and Kshemkalyani's algorithm, and how it starts.
 
 use super::leaving::Custody;
-use super::message::remembered;
+use super::message::{remembered, remembered_request};
 use super::text::LodhaText;
 use super::{LodhaKshemkalyani, LodhaRules, Message, invariants};
 use crate::algorithms::request::RequestState;
 use crate::registry::info::{
-    BypassClaim, Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Range, Span, Tokens,
+    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    OptionInfo, Order, Permits, Range, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -34,7 +34,7 @@ impl Described for LodhaKshemkalyani {
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",
         order: Order::Timestamp,
-        bypass: Some(BypassClaim::each_other_once(
+        bypass: ClaimedBypass::AtMost(BypassClaim::each_other_once(
             "Lodha & Kshemkalyani 2000, section 4.3, Theorem 1: requests are satisfied in decreasing order of priority",
         )),
         failures: Failures::NONE,
@@ -170,17 +170,17 @@ impl Algorithm for LodhaKshemkalyani {
         self.own()
     }
 
-    /// A finished request before all others says as much as none.
+    /// A finished request before all others says as much as none. Who hands over names one, so that there it is kept.
     fn numbers(&mut self, numbers: &mut Numbers<'_>) {
         numbers.clock(&mut self.clock);
         self.state.numbers(numbers);
         self.queue.iter_mut().for_each(|request| numbers.timestamp(request));
         self.last_request.iter_mut().for_each(|clock| numbers.remembered_clock(clock));
         remembered(&mut self.executed, numbers);
-        if let Some(finished) = &mut self.finished {
-            numbers.remembered_clock(&mut finished.clock);
-        }
-        self.finished = self.finished.filter(|finished| finished.clock > Clock::ZERO);
+        let mut finished = self.finished.unwrap_or(Timestamp::new(Clock::ZERO, SiteId::new(0)));
+        remembered_request(&mut finished, numbers);
+        let is_passed_on = self.custody.is_some();
+        self.finished = (is_passed_on || finished.clock > Clock::ZERO).then_some(finished);
         if let Some(custody) = &mut self.custody {
             custody.held.iter_mut().for_each(|owed| numbers.timestamp(&mut owed.request));
             numbers.number(Family::Site(self.me), &mut custody.sent);

@@ -101,6 +101,14 @@ pub(super) fn remembered(clock: &mut Option<Clock>, numbers: &mut Numbers<'_>) {
     *clock = clock.filter(|&clock| clock > Clock::ZERO);
 }
 
+/// Visits a finished request, which is only remembered; of one before all others the site does not matter either.
+pub(super) fn remembered_request(request: &mut Timestamp, numbers: &mut Numbers<'_>) {
+    numbers.remembered_clock(&mut request.clock);
+    if request.clock == Clock::ZERO {
+        request.site = SiteId::new(0);
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
@@ -115,9 +123,7 @@ impl crate::Message for Message {
         match self {
             Message::Request { clock, answers } => {
                 numbers.clock(clock);
-                if let Some(clock) = answers {
-                    numbers.clock(clock);
-                }
+                remembered(answers, numbers);
             }
             Message::Reply { to, executed, highest } => {
                 numbers.clock(to);
@@ -134,7 +140,7 @@ impl crate::Message for Message {
             }
             Message::Handover { number, finished, highest, owed } => {
                 numbers.number(Family::Site(from), number);
-                numbers.timestamp(finished);
+                remembered_request(finished, numbers);
                 if let Some(clock) = highest {
                     numbers.clock(clock);
                 }

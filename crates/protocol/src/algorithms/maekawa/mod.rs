@@ -43,7 +43,8 @@
 
 use crate::quorum::QuorumSystem;
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range, Span, Tokens,
+    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range,
+    Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
@@ -71,7 +72,9 @@ impl Coterie for RequestSets {
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::Nothing(
+            "section 9.8 does not say it: a site outside of the request set does not hear of the request, and may ask again with an earlier timestamp",
+        ),
         failures: Failures::NONE,
         options: &[
             OptionInfo {

@@ -34,7 +34,8 @@ use smallvec::SmallVec;
 use crate::quorum::majority;
 use crate::quorum::votes::majority_of;
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range, Span, Tokens,
+    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range,
+    Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
@@ -66,7 +67,9 @@ impl Coterie for Votes {
         channels: Channels::Unordered,
         assumes: "reliable channels, failures known for certain",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::Nothing(
+            "section 9.7 does not say it: a site outside of the request set does not hear of the request, and may ask again with an earlier timestamp",
+        ),
         failures: Failures { crash: true, recovery: true, partition: false },
         options: &[
             OptionInfo {

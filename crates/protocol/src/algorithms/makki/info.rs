@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Tokens,
+    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits,
+    Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -22,7 +23,7 @@ impl Described for Makki {
         channels: Channels::Unordered,
         assumes: "reliable channels, and a message and its answer within 2T (here that only saves messages)",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::Nothing("only an outline is public, which does not say it"),
         failures: Failures::NONE,
         options: &[],
         variants: &[],

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Span, Text, Tokens,
+    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Range, Span, Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::shared::Shared;
@@ -36,7 +36,9 @@ impl Described for Raymond {
         channels: Channels::Unordered,
         assumes: "reliable channels; for recovery also FIFO and certain knowledge of failures",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::Nothing(
+            "section 9.12.4 gives no number: while a neighbour's REQUEST on behalf of the site is under way, others enter without end",
+        ),
         failures: Failures { crash: false, recovery: true, partition: false },
         options: &[
             OptionInfo {

@@ -45,7 +45,8 @@ use std::fmt;
 
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Scale, Span, Tokens,
+    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order,
+    Permits, Scale, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -231,7 +232,10 @@ impl Described for RaymondK {
         channels: Channels::Unordered,
         assumes: "reliable channels",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::AtMost(BypassClaim::each_other_once(
+            "with one permit it is Ricart and Agrawala's algorithm; of more permits nothing is claimed, because who needs no \
+             reply of the waiting site enters again and again",
+        )),
         failures: Failures::NONE,
         options: &[],
         variants: &[],
@@ -296,6 +300,11 @@ impl Algorithm for RaymondK {
 
     fn is_quiet(&self) -> bool {
         self.state == RaymondKState::Idle && self.deferred.is_empty()
+    }
+
+    /// With one permit only.
+    fn bypass_claim(&self) -> Option<BypassClaim> {
+        Self::INFO.bypass.claim().filter(|_| self.permits == 1)
     }
 
     fn timestamp(&self) -> Option<Timestamp> {

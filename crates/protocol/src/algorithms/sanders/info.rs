@@ -4,8 +4,8 @@ use crate::information::notation::NOTATION;
 use crate::information::{InformationStructure, Mend};
 use crate::quorum::QuorumSystem;
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Tokens,
+    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Range, Tokens,
 };
 use crate::registry::values::Values;
 use crate::shared::Shared;
@@ -99,7 +99,9 @@ impl Described for Sanders {
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels; failures are detected without fail",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::Nothing(
+            "the paper does not say it: a site outside of the request set does not hear of the request, and may ask again with an earlier timestamp",
+        ),
         failures: Failures { crash: true, recovery: false, partition: false },
         options: &[
             OptionInfo {

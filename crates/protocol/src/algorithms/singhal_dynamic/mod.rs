@@ -58,7 +58,8 @@ use std::fmt;
 use crate::algorithms::request::RequestState;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Span, Tokens,
+    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Span,
+    Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -250,7 +251,9 @@ impl Described for SinghalDynamic {
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::Nothing(
+            "section 9.5 does not say it: a site that need not ask enters again past one that waits",
+        ),
         failures: Failures::NONE,
         options: &[],
         variants: &[],

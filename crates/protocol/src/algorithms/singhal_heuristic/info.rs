@@ -1,8 +1,8 @@
 //! What is known of the algorithm, its options, and how it starts.
 
 use crate::registry::info::{
-    BypassClaim, Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Range, Span, Text, Tokens,
+    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    OptionInfo, Order, Permits, Range, Span, Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -89,7 +89,9 @@ impl Described for SinghalHeuristic {
         assumes: "reliable FIFO channels",
         order: Order::Fair,
         // Section IV-C claims N−1 of the rules as printed, which does not hold.
-        bypass: None,
+        bypass: ClaimedBypass::Nothing(
+            "what section IV-C claims is not true, of the printed rules nor of these (erratum singhal-heuristic-twice)",
+        ),
         failures: Failures { crash: true, recovery: true, partition: true },
         options: OPTIONS,
         variants: &[

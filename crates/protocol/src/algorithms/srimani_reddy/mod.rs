@@ -51,8 +51,8 @@ use smallvec::SmallVec;
 use super::append::AppendOrder;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Scale, Span, Tokens,
+    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    OptionInfo, Order, Permits, Range, Scale, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -339,7 +339,10 @@ impl Described for SrimaniReddy {
         channels: Channels::Unordered,
         assumes: "reliable channels",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::AtMost(BypassClaim::each_other_once(
+            "with one permit it is Suzuki and Kasami's algorithm, ch. 9, Theorem 9.3; of more permits nothing is claimed, because a \
+             site that keeps an idle token asks nobody",
+        )),
         failures: Failures::NONE,
         options: &[
             AppendOrder::OPTION,
@@ -436,6 +439,11 @@ impl Algorithm for SrimaniReddy {
 
     fn is_quiet(&self) -> bool {
         self.state == SrimaniReddyState::Idle
+    }
+
+    /// With one permit only.
+    fn bypass_claim(&self) -> Option<BypassClaim> {
+        Self::INFO.bypass.claim().filter(|_| self.moves.len() == 1)
     }
 
     fn tokens(&self) -> usize {

@@ -48,8 +48,8 @@ use text::SuzukiKasamiText;
 use super::append::AppendOrder;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    BypassClaim, Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Span, Tokens,
+    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    OptionInfo, Order, Permits, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -331,7 +331,7 @@ impl Described for SuzukiKasami {
         channels: Channels::Unordered,
         assumes: "reliable channels",
         order: Order::Fair,
-        bypass: Some(BypassClaim::each_other_once(
+        bypass: ClaimedBypass::AtMost(BypassClaim::each_other_once(
             "ch. 9, section 9.11, Theorem 9.3: \"there can be at most N - 1 requests in front of this request in the token queue\"",
         )),
         failures: Failures::NONE,

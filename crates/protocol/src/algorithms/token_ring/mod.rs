@@ -44,8 +44,8 @@ use std::fmt;
 
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    BypassClaim, Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Range, Since, Tokens,
+    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    OptionInfo, Order, Permits, Range, Since, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -292,7 +292,7 @@ impl Described for TokenRing {
         channels: Channels::Unordered,
         assumes: "reliable channels",
         order: Order::Fair,
-        bypass: Some(BypassClaim {
+        bypass: ClaimedBypass::AtMost(BypassClaim {
             since: Since::Call,
             entries: Formula::new("N−1", |scale| (scale.sites - 1) as f64),
             source: "ch. 9, exercise 9.1: the token hops from site to site, and whoever waits grabs it; for idle=circulate",
@@ -368,7 +368,7 @@ impl Algorithm for TokenRing {
     fn bypass_claim(&self) -> Option<BypassClaim> {
         match self.idle {
             Idle::Park => None,
-            Idle::Circulate => Self::INFO.bypass,
+            Idle::Circulate => Self::INFO.bypass.claim(),
         }
     }
 

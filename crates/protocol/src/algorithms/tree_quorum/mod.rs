@@ -42,7 +42,8 @@
 
 use crate::quorum::Tree;
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range, Text, Tokens,
+    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range,
+    Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
@@ -72,7 +73,9 @@ impl Coterie for TreePaths {
         channels: Channels::Unordered,
         assumes: "reliable channels, failures known for certain",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::Nothing(
+            "section 9.9 does not say it: a site outside of the request set does not hear of the request, and may ask again with an earlier timestamp",
+        ),
         failures: Failures { crash: true, recovery: true, partition: false },
         options: &[
             DeadlockRules::OPTION,

@@ -16,8 +16,8 @@ use meshlock_protocol::information::InformationStructure;
 use meshlock_protocol::information::notation::NOTATION;
 use meshlock_protocol::quorum::Tree;
 use meshlock_protocol::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Tokens,
+    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
+    Permits, Range, Tokens,
 };
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
@@ -291,7 +291,7 @@ impl Described for UnnamedQuorum {
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels; no failures",
         order: Order::Fair,
-        bypass: None,
+        bypass: ClaimedBypass::Nothing("only errata use it"),
         failures: Failures { crash: false, recovery: false, partition: false },
         options: &[
             OptionInfo {
