@@ -54,10 +54,10 @@ pub fn examine(
         what.find(&model)
     });
     let possible = looked.collect::<Result<_, _>>()?;
-    let long = if effort == TieEffort::Long { covered.long_runs } else { &[] };
-    let ties = covered.runs.iter().chain(long).map(|run| {
-        progress(Doing::Comparing(*run));
-        (*run, covered.compare(run))
+    let long = if effort == TieEffort::Long { covered.long_runs() } else { Vec::new() };
+    let ties = covered.runs().into_iter().chain(long).map(|run| {
+        progress(Doing::Comparing(run));
+        (run, covered.compare(&run))
     });
     Ok(Examined { covered, ties: ties.collect(), judged, possible, model })
 }

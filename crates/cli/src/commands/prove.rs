@@ -288,11 +288,12 @@ fn show_breaking(Breaking { before, step, change }: &Breaking, out: &mut dyn Wri
     Ok(())
 }
 
-fn describe_run(TieRun { sites, permits, entries, inside, spec, .. }: &TieRun) -> String {
+fn describe_run(TieRun { sites, permits, entries, inside, returns, spec, .. }: &TieRun) -> String {
     let permits = if *permits == 1 { String::new() } else { format!(", {permits} permits") };
     let inside = inside.map_or(String::new(), |site| format!(", site {site} inside at the start"));
+    let returns = if *returns { ", which may leave and request again in one step" } else { "" };
     let spec = spec.map_or(String::new(), |spec| format!("{spec}, "));
-    format!("{spec}{} with {entries} each{permits}{inside}", output::counted(*sites as u64, "site"))
+    format!("{spec}{} with {entries} each{permits}{inside}{returns}", output::counted(*sites as u64, "site"))
 }
 
 fn describe_tie(tie: &Result<TieReport, TieBreak>) -> String {
