@@ -49,9 +49,7 @@ pub(crate) const RESISTING: &str = "
 
 | what | what was tried, and where it ends |
 |---|---|
-| `makki` | Nothing was asked of a solver. Its semaphore and its RELEASEs count permits that have no names, and which permit a RELEASE gives back is a \
-difference of totals at two sites. So no site's state says which token of a sort it holds. A model with named permits is easy to write; what it lacks is the tie: \
-the comparison would have to translate whole states, not one site after another, and to take states for equal that differ in the names of permits. |
+| `makki`: the tie | It is proved in a model, and the code is not compared with it; [its section](#makki) says why. |
 | `bulgannawar-vaidya`: no request comes home, no deadlock | The clause `request_sent(j, i, k, n, p) -> i != k` is not inductive: site 0 waits, its request is on its \
 way to site 1, whose pointer is site 0; `pass_on` sends the request home. The pointers turn as the fathers of `naimi-trehel` do, one forest for each token. The ghosts of that \
 proof record a tree in which every step turns one path; here an INFORM cuts one and hangs it elsewhere, and so does the tag of a token. Ghosts for that were not \

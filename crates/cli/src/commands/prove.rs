@@ -154,12 +154,6 @@ impl Proved {
 fn unknown(name: &str) -> UsageError {
     let names: Vec<&str> = models::all().flat_map(Covered::names).chain([lease::NAME]).collect();
     let nearest = did_you_mean(name, &names);
-    if meshlock_protocol::registry::ALL.iter().any(|info| info.name == name) {
-        return UsageError::new(format!(
-            "{name} has no model: docs/PROVED.md says what was tried; there are models of {}",
-            names.join(", ")
-        ));
-    }
     UsageError::new(format!("no model of '{name}'{nearest}; there are models of {}", names.join(", ")))
 }
 

@@ -7,6 +7,7 @@ pub mod central;
 pub mod delegated;
 pub mod lamport;
 pub mod lodha_kshemkalyani;
+pub mod makki;
 pub mod naimi_trehel;
 pub mod quorums;
 pub mod raymond;
@@ -484,6 +485,13 @@ pub const ALL: &[Covered] = &[
         wrong: bulgannawar_vaidya::WRONG,
         mutants: bulgannawar_vaidya::MUTANTS,
         ..Covered::new::<BulgannawarVaidya>("bulgannawar-vaidya", bulgannawar_vaidya::TEXT)
+    },
+    Covered {
+        scope: makki::SCOPE,
+        tied_by: makki::TIED_BY,
+        wrong: makki::WRONG,
+        beyond: makki::BEYOND,
+        ..Covered::alone("makki", makki::TEXT)
     },
 ];
 

@@ -22,8 +22,6 @@ pub(crate) fn mutants_break_the_tie(name: &str) {
 
 /// Deliberate bugs of what has no model, each with the reason.
 const WITHOUT_MODEL: &[(Mutant, &str)] = &[
-    (Mutant::MakkiTwoPermits, "makki has no model"),
-    (Mutant::MakkiEndlessTimer, "makki has no model"),
     (
         Mutant::RicartAgrawalaUnnamedNumber,
         "it is in the normal form of endless runs, and changes nothing that sites do",

@@ -138,6 +138,7 @@ const UNDECIDABLE: &[&str] = &[
     "naimi-trehel",
     "srimani-reddy",
     "bulgannawar-vaidya",
+    "makki",
 ];
 
 #[test]
