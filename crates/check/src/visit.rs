@@ -10,11 +10,11 @@ use meshlock_protocol::{Algorithm, PlanError, SiteId, Slot};
 
 use crate::Bounds;
 use crate::interner::Interner;
-use crate::moves::Taken;
+use crate::moves::{Move, Taken};
 use crate::property::{Properties, Property};
 use crate::sites::Typed;
 use crate::state::{GlobalState, Layout};
-use crate::table::Table;
+use crate::table::{Input, Table};
 
 /// A global state by the numbers of its parts: [`Catalogue`] knows what they stand for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +41,15 @@ impl<'a, A: Algorithm> Catalogue<'a, A> {
     }
 }
 
+/// A process leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// It becomes idle.
+    Leaves(SiteId),
+    /// It requests again in the same step.
+    Returns(SiteId),
+}
+
 /// What a visit shows.
 pub enum Visited<'a> {
     /// A state that was not seen before. Its number is that of the states before it.
@@ -49,6 +58,9 @@ pub enum Visited<'a> {
     Step {
         /// The state after it.
         next: &'a VisitedState,
+        /// The process that leaves, if one does. Of the steps from a state, those in which it only leaves come before those in which it
+        /// also requests again.
+        departure: Option<Departure>,
         /// The site that enters, if one does, and with which permit.
         entered: Option<(SiteId, Slot)>,
         /// What is wrong with the step, if anything is: a message of a correct site is refused, or too many are inside.
@@ -87,9 +99,9 @@ pub fn visit<A: Algorithm, B>(
             let applied = table.apply_all(layout, &state, step, &mut next, |taken, wrong, next| {
                 if end.is_continue() {
                     let shown = describe(&table, layout, next);
-                    let entered = entered(&table, layout, &state, taken);
+                    let (entered, departure) = (entered(&table, layout, &state, taken), departure(step));
                     let wrong = wrong.map(|wrong| wrong.to_string());
-                    end = visit(catalogue(&table), Visited::Step { next: &shown, entered, wrong });
+                    end = visit(catalogue(&table), Visited::Step { next: &shown, departure, entered, wrong });
                     body.clear();
                     layout.encode(next, &mut body);
                     known.insert(body.clone());
@@ -102,6 +114,13 @@ pub fn visit<A: Algorithm, B>(
         }
     }
     Ok(ControlFlow::Continue(known.len()))
+}
+
+/// What a step of a process is, if it leaves in it.
+fn departure(step: Move) -> Option<Departure> {
+    let Move::Process(site, input) = step else { return None };
+    let returns = (input == Input::Return).then_some(Departure::Returns(site));
+    if input == Input::Release { Some(Departure::Leaves(site)) } else { returns }
 }
 
 fn catalogue<A: Algorithm>(table: &Table) -> Catalogue<'_, A> {

@@ -76,7 +76,6 @@ fn bad_input_names_the_thing_and_exits_with_64() {
         ),
         (&["errata", "lodha-not-live", "--markdown"], "cannot be used with"),
         (&["prove", "centrl"], "no model of 'centrl' (did you mean 'central'?)"),
-        (&["prove", "makki"], "makki has no model: docs/PROVED.md says what was tried"),
         (&["prove", "lease", "--record", "x.md"], "--record writes the document of `all`, or of one model"),
     ] {
         let output = meshlock(arguments);

@@ -6,7 +6,7 @@ use crate::examine::Examined;
 use crate::fragment;
 use crate::inequality::{self, JudgedInequality};
 use crate::model::{ClauseKind, NamedClause};
-use crate::models::WrongModel;
+use crate::models::{Covered, WrongModel};
 use crate::prove::is_proved;
 use crate::query::Query;
 use crate::solver::Solver;
@@ -26,7 +26,8 @@ steps, never by a clock.
 A proof about a model says nothing about a program. So the code that ships is compared with its model in everything that the explorer
 reaches in the runs listed: every step of the code is an action of the model or changes nothing in it, and every clause holds in every state.
 Where a model says in an action of its own what follows another one at once, at the same site, a step of the code is the first with all that
-follow. Some proofs have *ghosts*: relations that record what has happened. No step depends on them, which is required of the model's text, and the
+follow. A process that leaves and requests again in one call takes two actions in one step, and nothing has to be proved of that: what each of two
+steps keeps both keep. Some proofs have *ghosts*: relations that record what has happened. No step depends on them, which is required of the model's text, and the
 start says what they are. So they, and the clauses that speak of them, are left out of the comparison.
 What each section claims is exactly this: **proved for every N in the model; code and model agree on every step of these runs.**
 
@@ -46,9 +47,7 @@ const RESISTING: &str = "
 
 | what | what was tried, and where it ends |
 |---|---|
-| `makki` | Nothing was asked of a solver. Its semaphore and its RELEASEs count permits that have no names, and which permit a RELEASE gives back is a \
-difference of totals at two sites. So no site's state says which token of a sort it holds. A model with named permits is easy to write; what it lacks is the tie: \
-the comparison would have to translate whole states, not one site after another, and to take states for equal that differ in the names of permits. |
+| `makki`: the tie | It is proved in a model, and the code is not compared with it; [its section](#makki) says why. |
 | `bulgannawar-vaidya`: no request comes home, no deadlock | The clause `request_sent(j, i, k, n, p) -> i != k` is not inductive: site 0 waits, its request is on its \
 way to site 1, whose pointer is site 0; `pass_on` sends the request home. The pointers turn as the fathers of `naimi-trehel` do, one forest for each token. The ghosts of that \
 proof record a tree in which every step turns one path; here an INFORM cuts one and hangs it elsewhere, and so does the tag of a token. Ghosts for that were not \
@@ -185,6 +184,7 @@ fn section(examined: &Examined, text: &mut String) {
         );
     }
     ties(examined, text);
+    long_ties(examined.covered, text);
     untaken(examined, text);
     noticed(examined, text);
 }
@@ -230,20 +230,21 @@ fn ties(examined: &Examined, text: &mut String) {
     line(
         text,
         format_args!(
-            "| code | N | K | entries | inside | states | steps | agrees |\n|---|---|---|---|---|---|---|---|"
+            "| code | N | K | entries | inside | return | states | steps | agrees |\n|---|---|---|---|---|---|---|---|---|"
         ),
     );
     for (run, tie) in &examined.ties {
         let inside = run.inside.map_or("nobody".to_owned(), |site| site.to_string());
-        let TieRun { sites, permits, entries, spec, .. } = run;
-        let code = spec.unwrap_or(examined.covered.name);
+        let TieRun { sites, permits, entries, .. } = run;
+        let returns = if run.returns { "yes" } else { "no" };
+        let code = examined.covered.spec(run);
         match tie {
             Ok(TieReport { is_whole, states, steps, .. }) => {
                 let extent = if *is_whole { "everywhere" } else { "in the first states, breadth first" };
                 line(
                     text,
                     format_args!(
-                        "| `{code}` | {sites} | {permits} | {entries} | {inside} | {states} | {steps} | {extent} |"
+                        "| `{code}` | {sites} | {permits} | {entries} | {inside} | {returns} | {states} | {steps} | {extent} |"
                     ),
                 );
             }
@@ -252,12 +253,54 @@ fn ties(examined: &Examined, text: &mut String) {
                 line(
                     text,
                     format_args!(
-                        "| `{code}` | {sites} | {permits} | {entries} | {inside} | – | – | no: {brief} |"
+                        "| `{code}` | {sites} | {permits} | {entries} | {inside} | {returns} | – | – | no: {brief} |"
                     ),
                 );
             }
         }
     }
+}
+
+/// What `soak` compares beside it, by algorithm and variant: without figures, since the tests do not compare them.
+fn long_ties(covered: &Covered, text: &mut String) {
+    let runs = covered.long_runs();
+    if runs.is_empty() {
+        return;
+    }
+    line(
+        text,
+        format_args!(
+            "\nCompared by `cargo xtask soak --only proofs`, too, everywhere unless it is said otherwise:\n"
+        ),
+    );
+    for of_spec in runs.chunk_by(|one, other| covered.spec(one) == covered.spec(other)) {
+        let described: Vec<String> = of_spec.iter().map(described).collect();
+        line(text, format_args!("- `{}`: {}", covered.spec(&of_spec[0]), described.join("; ")));
+    }
+}
+
+/// A run without its algorithm: `3 sites × 2 entries, site 0 inside`.
+fn described(run: &TieRun) -> String {
+    let mut text = format!(
+        "{} sites × {} {}",
+        run.sites,
+        run.entries,
+        if run.entries == 1 { "entry" } else { "entries" }
+    );
+    if run.permits > 1 {
+        write!(text, ", {} permits", run.permits).expect("a string takes all that is written to it");
+    }
+    if let Some(inside) = run.inside {
+        write!(text, ", site {inside} inside").expect("a string takes all that is written to it");
+    }
+    if run.returns {
+        text.push_str(", with returns");
+    }
+    if run.most_states < usize::MAX {
+        write!(text, ", the first {} states", run.most_states)
+            .expect("a string takes all that is written to it");
+    }
+    text
 }
 
 /// Actions that allow for what is not proved to be impossible.

@@ -59,14 +59,14 @@ pub fn examine(
         what.find(&model)
     });
     let possible = looked.collect::<Result<_, _>>()?;
-    let (short, long): (&[TieRun], &[TieRun]) = match effort {
-        TieEffort::None => (&[], &[]),
-        TieEffort::Short => (covered.runs, &[]),
-        TieEffort::Long => (covered.runs, covered.long_runs),
+    let (small, long) = match effort {
+        TieEffort::None => (Vec::new(), Vec::new()),
+        TieEffort::Short => (covered.runs(), Vec::new()),
+        TieEffort::Long => (covered.runs(), covered.long_runs()),
     };
-    let ties = short.iter().chain(long).map(|run| {
-        progress(Doing::Comparing(*run));
-        (*run, covered.compare(run))
+    let ties = small.into_iter().chain(long).map(|run| {
+        progress(Doing::Comparing(run));
+        (run, covered.compare(&run))
     });
     Ok(Examined { covered, ties: ties.collect(), judged, possible, model })
 }

@@ -7,6 +7,9 @@
 //!
 //! What is of the proof only, the model's ghosts, is left out, with the clauses that speak of it: no step depends on it.
 //!
+//! A process that leaves and requests again in one step takes two: what the code does when it only leaves, and from there any one step of the
+//! model. What is kept by each of two steps is kept by both together, so that nothing has to be proved about such a step.
+//!
 //! One step of the code may be several actions: what a site sends to itself it also receives within the step, and a model may say in an
 //! action of its own what follows at once ([`ActionPart`]). Then the step must take all that follows: no such action is possible in any
 //! state of the code.
@@ -15,7 +18,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use meshlock_check::Bounds;
-use meshlock_check::visit::{Catalogue, Visited, VisitedState, visit};
+use meshlock_check::visit::{Catalogue, Departure, Visited, VisitedState, visit};
 use meshlock_protocol::registry::info::Channels;
 use meshlock_protocol::{Count, LookupMap, ModelFacts, Modelled, PlanError, SiteId, Slot, Spec};
 
@@ -23,8 +26,10 @@ use crate::evaluate::{Evaluator, Staged, StagedClause};
 use crate::model::{ActionPart, NamedClause, ProofModel};
 use crate::structure::{ModelState, OutsideError, Structure};
 
+mod sizes;
+
 /// A run of the code that is compared with the model.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TieRun {
     pub sites: usize,
     /// How many may be inside at once.
@@ -33,8 +38,8 @@ pub struct TieRun {
     pub entries: u8,
     /// The site that is inside at the start.
     pub inside: Option<usize>,
-    /// The number of elements of every sort of clocks and counters: more than those of the run reach.
-    pub numbers: u8,
+    /// Whether sites may leave and request again in one step.
+    pub returns: bool,
     /// The algorithm with its options, if it is not that of the model's name.
     pub spec: Option<&'static str>,
     /// The number of states, breadth first, after which the comparison ends.
@@ -42,16 +47,12 @@ pub struct TieRun {
 }
 
 impl TieRun {
-    /// The number of elements of the sort with this name.
-    fn size(&self, sort: &str) -> u8 {
-        let size = match sort {
-            "site" => self.sites,
-            "permit" => self.permits,
-            // Each set of sites, its members as bits.
-            "crowd" | "set" => 1 << self.sites,
-            _ => return self.numbers,
-        };
-        u8::try_from(size).expect("a few sites")
+    /// The same run as the explorer takes it.
+    pub fn bounds(&self, spec: &Spec) -> Result<Bounds, PlanError> {
+        let bounds = Bounds::new(self.sites, self.entries).with_permits(self.permits);
+        let bounds = if spec.info.channels == Channels::Unordered { bounds.unordered() } else { bounds };
+        let bounds = if self.returns { bounds.with_returns() } else { bounds };
+        bounds.held_by(self.inside.as_slice())
     }
 }
 
@@ -107,14 +108,9 @@ impl TieBreak {
 /// Compares everything within one run of the algorithm `A`, with the options of `spec`, with the model.
 pub fn compare<A: Modelled>(model: &ProofModel, spec: &Spec, run: &TieRun) -> Result<TieReport, TieBreak> {
     let model = &model.without_ghosts();
-    let mut bounds = Bounds::new(run.sites, run.entries).with_permits(run.permits);
-    if spec.info.channels == Channels::Unordered {
-        bounds = bounds.unordered();
-    }
-    if let Some(inside) = run.inside {
-        bounds = bounds.held_by(&[inside])?;
-    }
-    let structure = Structure::new(model, model.sorts.iter().map(|sort| run.size(&sort.name)).collect());
+    let bounds = run.bounds(spec)?;
+    let sizes = sizes::of::<A>(model, spec, run, &bounds)?;
+    let structure = Structure::new(model, sizes);
     let mut comparison = Comparison::<A>::new(&structure);
     let ended = visit::<A, Option<TieBreak>>(&bounds, &spec.values, &mut |catalogue, visited| {
         if matches!(visited, Visited::State(_)) && comparison.report.states == run.most_states {
@@ -152,6 +148,8 @@ struct Comparison<'a, A> {
     state: ModelState,
     /// The model's steps from it.
     successors: Option<Vec<ModelStep>>,
+    /// The states after the steps from it in which a process has left: whose, and the state.
+    left: Vec<(SiteId, ModelState)>,
     report: TieReport,
     algorithm: std::marker::PhantomData<A>,
 }
@@ -180,6 +178,7 @@ impl<'a, A: Modelled> Comparison<'a, A> {
             messages: LookupMap::default(),
             state: ModelState::new(),
             successors: None,
+            left: Vec::new(),
             report: TieReport { taken: vec![0; model.actions.len()], ..TieReport::default() },
             algorithm: std::marker::PhantomData,
         }
@@ -190,6 +189,7 @@ impl<'a, A: Modelled> Comparison<'a, A> {
             Visited::State(state) => {
                 self.state = self.translate(catalogue, state)?;
                 self.successors = None;
+                self.left.clear();
                 if self.report.states == 0 {
                     self.check_start()?;
                 }
@@ -197,10 +197,17 @@ impl<'a, A: Modelled> Comparison<'a, A> {
                 self.check_clauses()?;
                 self.check_sequels()
             }
-            Visited::Step { next, entered, wrong } => {
+            Visited::Step { next, departure, entered, wrong } => {
                 let next = self.translate(catalogue, next)?;
                 self.report.steps += 1;
-                self.check_step(&next)?;
+                match departure {
+                    Some(Departure::Returns(site)) => self.check_return(site, &next)?,
+                    Some(Departure::Leaves(site)) => {
+                        self.check_step(&next)?;
+                        self.left.push((site, next.clone()));
+                    }
+                    None => self.check_step(&next)?,
+                }
                 if let Some((site, slot)) = entered {
                     self.check_permit(site, slot, &next)?;
                 }
@@ -268,11 +275,28 @@ impl<'a, A: Modelled> Comparison<'a, A> {
             return Ok(());
         }
         if self.successors.is_none() {
-            self.successors = Some(self.successors());
+            self.successors = Some(self.successors(&self.state.clone()));
         }
         let taken = self.successors.iter().flatten().find(|(_, after)| after == next);
-        if let Some((actions, _)) = taken {
-            for &action in actions {
+        let taken = taken.map(|(actions, _)| actions.clone());
+        self.count(taken, next)
+    }
+
+    /// The process of `site` leaves and requests again: this is a step of the model from where the code is if the process only leaves.
+    fn check_return(&mut self, site: SiteId, next: &ModelState) -> Result<(), TieBreak> {
+        let left = std::mem::take(&mut self.left);
+        let after_leaving = left.iter().filter(|(by, _)| *by == site);
+        let taken = after_leaving
+            .flat_map(|(_, state)| self.successors(state))
+            .find_map(|(actions, after)| (after == *next).then_some(actions));
+        self.left = left;
+        self.count(taken, next)
+    }
+
+    /// Counts the actions of a step; without them it is none of the model's.
+    fn count(&mut self, taken: Option<Vec<usize>>, next: &ModelState) -> Result<(), TieBreak> {
+        if let Some(actions) = taken {
+            for action in actions {
                 self.report.taken[action] += 1;
             }
             return Ok(());
@@ -304,14 +328,14 @@ impl<'a, A: Modelled> Comparison<'a, A> {
         Err(TieBreak::Sequel { name, state: self.structure.describe(&state) })
     }
 
-    /// Every step of the model from the present state, with everything that follows at once.
-    fn successors(&mut self) -> Vec<ModelStep> {
-        let (state, model) = (self.state.clone(), self.structure.model);
+    /// Every step of the model from a state, with everything that follows at once.
+    fn successors(&mut self, state: &ModelState) -> Vec<ModelStep> {
+        let model = self.structure.model;
         let mut open = Vec::new();
         for (number, (action, guards)) in model.actions.iter().zip(&self.guards).enumerate() {
             if action.part != ActionPart::Sequel {
                 let every = &mut |_: &[u8], after| open.push((vec![number], after));
-                self.evaluator.for_each_step(&state, action, guards, every);
+                self.evaluator.for_each_step(state, action, guards, every);
             }
         }
         open.reverse(); // The last one is taken first.

@@ -12,8 +12,6 @@ use crate::models;
 
 /// Deliberate bugs that belong to no model: the bug, what it is a bug of, and the reason.
 pub const MUTANTS: &[(Mutant, &str, &str)] = &[
-    (Mutant::MakkiTwoPermits, "`makki`", "it has no model"),
-    (Mutant::MakkiEndlessTimer, "`makki`", "it has no model"),
     (
         Mutant::RicartAgrawalaUnnamedNumber,
         "`ricart-agrawala`",

@@ -182,12 +182,6 @@ impl Proved {
 fn unknown(name: &str) -> UsageError {
     let names: Vec<&str> = models::all().flat_map(Covered::names).chain([lease::NAME]).collect();
     let nearest = did_you_mean(name, &names);
-    if meshlock_protocol::registry::ALL.iter().any(|info| info.name == name) {
-        return UsageError::new(format!(
-            "{name} has no model: docs/PROVED.md says what was tried; there are models of {}",
-            names.join(", ")
-        ));
-    }
     UsageError::new(format!("no model of '{name}'{nearest}; there are models of {}", names.join(", ")))
 }
 
@@ -324,11 +318,12 @@ fn show_breaking(breaking: &Breaking, out: &mut dyn Write) -> anyhow::Result<()>
     Ok(())
 }
 
-fn describe_run(TieRun { sites, permits, entries, inside, spec, .. }: &TieRun) -> String {
+fn describe_run(TieRun { sites, permits, entries, inside, returns, spec, .. }: &TieRun) -> String {
     let permits = if *permits == 1 { String::new() } else { format!(", {permits} permits") };
     let inside = inside.map_or(String::new(), |site| format!(", site {site} inside at the start"));
+    let returns = if *returns { ", which may leave and request again in one step" } else { "" };
     let spec = spec.map_or(String::new(), |spec| format!("{spec}, "));
-    format!("{spec}{} with {entries} each{permits}{inside}", output::counted(*sites as u64, "site"))
+    format!("{spec}{} with {entries} each{permits}{inside}{returns}", output::counted(*sites as u64, "site"))
 }
 
 fn describe_tie(tie: &Result<TieReport, TieBreak>) -> String {

@@ -13,8 +13,8 @@ use crate::models::WrongModel;
 /// What is covered.
 pub const SCOPE: &str = "Covers exclusion, for any number of tokens that is not larger than that of sites, over channels that keep no \
     order. That every request finds its token, and that pointers never lead round in a circle, is left to the explorer: a \
-    request may be refused in the model. Left open are the order of service, which token is asked for, and where a tag leads. \
-    Without crashes, and without the one call that leaves and requests at once.";
+    request may be refused in the model. Left open are the order of service, which token is asked for, and where a tag leads, and so are all \
+    options. Without crashes.";
 
 /// Wrong models, and where the proof of each fails.
 pub const WRONG: &[WrongModel] = &[

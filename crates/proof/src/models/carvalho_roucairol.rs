@@ -9,7 +9,7 @@ use crate::models::WrongModel;
 
 /// What is covered.
 pub const SCOPE: &str = "Covers the algorithm as it ships, over channels that keep no order, with or without a site inside at the start. \
-    Without crashes, without duplicates, and without the one call that leaves and requests at once. The model does not number the requests \
+    Without crashes and without duplicates. The model does not number the requests \
     between two sites: the clauses say that there is one at a time.";
 
 /// Wrong models, and where the proof of each fails.

@@ -9,7 +9,7 @@ use crate::models::WrongModel;
 
 /// What is covered.
 pub const SCOPE: &str = "Covers the algorithm as it ships, over channels that keep no order, with any site as coordinator. The order \
-    of service is left open. Without crashes, and without the one call that leaves and requests at once.";
+    of service is left open. Without crashes.";
 
 /// Wrong models, and where the proof of each fails.
 pub const WRONG: &[WrongModel] = &[

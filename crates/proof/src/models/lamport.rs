@@ -11,7 +11,7 @@ use crate::models::WrongModel;
 
 /// What is covered.
 pub const SCOPE: &str = "Covers the default, without `omit-replies`, over FIFO channels, with or without a site inside at the start. \
-    Without crashes, and without the one call that leaves and requests at once.";
+    Without crashes.";
 
 /// Wrong models, and where the proof of each fails.
 pub const WRONG: &[WrongModel] = &[

@@ -12,8 +12,7 @@ use crate::models::WrongModel;
 
 /// What is covered.
 pub const SCOPE: &str = "Covers the default as repaired, without `combined-exit`, `keep-deferred` and `sequence-on-all`, over FIFO \
-    channels, with or without a site inside at the start. Without crashes, without duplicates, and without the one call that leaves and \
-    requests at once.";
+    channels, with or without a site inside at the start. Without crashes and without duplicates.";
 
 const OWN_NUMBER: (&str, &str) = ("    clock(i) := t;\n    request(i) := t;", "    request(i) := t;");
 const FINISHED: (&str, &str) = ("k = j & u = t & !over(i, j, t);", "k = j & u = t;");

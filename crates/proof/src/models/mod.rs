@@ -7,11 +7,13 @@ pub mod central;
 pub mod delegated;
 pub mod lamport;
 pub mod lodha_kshemkalyani;
+pub mod makki;
 pub mod naimi_trehel;
 pub mod quorums;
 pub mod raymond;
 pub mod raymond_k;
 pub mod ricart_agrawala;
+mod runs;
 pub mod sanders;
 pub mod singhal_dynamic;
 pub mod singhal_heuristic;
@@ -42,6 +44,10 @@ use meshlock_protocol::mutant::Mutant;
 use meshlock_protocol::{Modelled, Spec};
 
 use crate::model::ProofModel;
+use crate::models::runs::{
+    FOUR, Golden, OPEN, OPEN_PERMITS, PERMITS, THREE, TWO, WITHOUT_RETURNS, first, held, of, permits,
+    returning, run,
+};
 use crate::text;
 use crate::tie::{self, TieBreak, TieReport, TieRun};
 
@@ -61,9 +67,13 @@ pub struct Covered {
     /// Guards that are assumptions, because what makes them true is no part of the model: the guard, and what stands for it.
     pub assumed: &'static [(&'static str, &'static str)],
     /// Runs that every test compares with the model.
-    pub runs: &'static [TieRun],
-    /// Larger ones, which `cargo xtask soak` compares.
-    pub long_runs: &'static [TieRun],
+    pub small: &'static [TieRun],
+    /// Runs of the golden file, `docs/CHECKED.md`, that every test compares, too.
+    pub golden: &'static [Golden],
+    /// The rest of those that are small there, which `cargo xtask soak` compares.
+    pub long_golden: &'static [Golden],
+    /// Larger ones, which `soak` compares, too.
+    pub larger: &'static [TieRun],
     /// Actions that no step of the code takes in these runs: they allow for what is not proved to be impossible.
     pub untaken: &'static [&'static str],
     /// Theorems about what is possible in no finite instance, which is what they are for: they say of a state without any step that it
@@ -114,8 +124,10 @@ impl Covered {
             scope: "",
             only: None,
             assumed: &[],
-            runs: &[],
-            long_runs: &[],
+            small: &[],
+            golden: &[],
+            long_golden: &[],
+            larger: &[],
             untaken: &[],
             about_nothing: &[],
             wrong: &[],
@@ -138,11 +150,41 @@ impl Covered {
 
     /// Compares one run of the code with the model.
     pub fn compare(&self, run: &TieRun) -> Result<TieReport, TieBreak> {
-        let spec: Spec =
-            run.spec.unwrap_or(self.name).parse().expect("a registered algorithm with its options");
+        let spec: Spec = self.spec(run).parse().expect("a registered algorithm with its options");
         let other = self.also.iter().find(|(name, _)| *name == spec.info.name);
         let compare = other.map_or(self.compare, |&(_, compare)| compare);
         compare(&self.model(), &spec, run)
+    }
+
+    /// The spec of what a run compares.
+    pub fn spec(&self, run: &TieRun) -> &'static str {
+        run.spec.unwrap_or(self.name)
+    }
+
+    /// The runs that every test compares.
+    pub fn runs(&self) -> Vec<TieRun> {
+        let mut runs = self.small.to_vec();
+        runs.extend(self.without(&runs, self.golden));
+        runs
+    }
+
+    /// The runs that `cargo xtask soak` compares beside those.
+    pub fn long_runs(&self) -> Vec<TieRun> {
+        let mut runs = self.without(&self.runs(), self.long_golden);
+        runs.extend(self.larger);
+        runs
+    }
+
+    /// Those of these golden runs that are not among `runs`.
+    fn without(&self, runs: &[TieRun], golden: &[Golden]) -> Vec<TieRun> {
+        let all = golden.iter().flat_map(|&(spec, of_spec)| of_spec.iter().map(move |run| of(spec, *run)));
+        let is_new = |run: &TieRun| {
+            let same = |known: &TieRun| {
+                self.spec(known) == self.spec(run) && TieRun { spec: run.spec, ..*known } == *run
+            };
+            !runs.iter().any(same)
+        };
+        all.filter(is_new).collect()
     }
 
     /// The model of this name with a bug in it.
@@ -156,84 +198,67 @@ impl Covered {
     }
 }
 
-/// A run without anyone inside at the start.
-const fn run(sites: usize, entries: u8, numbers: u8) -> TieRun {
-    TieRun { sites, permits: 1, entries, inside: None, numbers, spec: None, most_states: usize::MAX }
-}
-
-/// A run with this site inside at the start.
-const fn held(sites: usize, entries: u8, numbers: u8, inside: usize) -> TieRun {
-    TieRun { inside: Some(inside), ..run(sites, entries, numbers) }
-}
-
-/// The run with this number of permits.
-const fn permits(permits: usize, run: TieRun) -> TieRun {
-    TieRun { permits, ..run }
-}
-
-/// The first states of a run that is too large to be compared whole.
-const fn first(most_states: usize, run: TieRun) -> TieRun {
-    TieRun { most_states, ..run }
-}
-
-/// A run of another algorithm, or with options.
-const fn of(spec: &'static str, run: TieRun) -> TieRun {
-    TieRun { spec: Some(spec), ..run }
-}
-
 /// Every algorithm with a model, in the order in which tables list them.
 pub const ALL: &[Covered] = &[
     Covered {
         scope: lamport::SCOPE,
-        runs: &[run(1, 2, 5), run(2, 2, 14), held(2, 1, 9, 1), first(1_500, run(3, 1, 12))],
-        long_runs: &[first(20_000, run(3, 1, 16))],
+        small: &[run(1, 2), run(2, 2), held(2, 1, 1), first(1_500, run(3, 1)), returning(2, 2)],
+        golden: &[("lamport", TWO)],
+        larger: &[first(20_000, run(3, 1))],
         wrong: lamport::WRONG,
         mutants: lamport::MUTANTS,
         ..Covered::new::<Lamport>("lamport", lamport::TEXT)
     },
     Covered {
         scope: ricart_agrawala::SCOPE,
-        runs: &[run(1, 2, 4), run(2, 2, 8), held(2, 2, 8, 1), run(3, 1, 6), held(3, 1, 6, 0)],
-        long_runs: &[run(3, 2, 9), run(4, 1, 6)],
+        small: &[run(1, 2), run(2, 2), held(2, 2, 1), run(3, 1), held(3, 1, 0), returning(2, 2)],
+        long_golden: &[("ricart-agrawala", THREE)],
+        larger: &[first(20_000, run(4, 1))],
         wrong: ricart_agrawala::WRONG,
         mutants: ricart_agrawala::MUTANTS,
         ..Covered::new::<RicartAgrawala>("ricart-agrawala", ricart_agrawala::TEXT)
     },
     Covered {
         scope: suzuki_kasami::SCOPE,
-        runs: &[run(2, 2, 7), held(2, 2, 7, 1), held(3, 1, 6, 2), first(10_000, run(3, 2, 9))],
-        long_runs: &[run(3, 2, 9), run(4, 1, 6)],
+        small: &[run(2, 2), held(2, 2, 1), held(3, 1, 2), first(10_000, run(3, 2)), returning(2, 2)],
+        golden: &[("suzuki-kasami:append=any", OPEN)],
+        long_golden: &[("suzuki-kasami", THREE)],
+        larger: &[first(20_000, run(4, 1))],
         wrong: suzuki_kasami::WRONG,
         mutants: suzuki_kasami::MUTANTS,
         ..Covered::new::<SuzukiKasami>("suzuki-kasami", suzuki_kasami::TEXT)
     },
     Covered {
         scope: naimi_trehel::SCOPE,
-        runs: &[run(1, 2, 4), run(2, 2, 5), held(2, 2, 5, 1), run(3, 2, 5), held(3, 1, 4, 2), run(4, 1, 4)],
-        long_runs: &[run(4, 2, 5)],
+        small: &[run(1, 2), run(2, 2), held(2, 2, 1), run(3, 2), held(3, 1, 2), run(4, 1)],
+        golden: &[("naimi-trehel", FOUR)],
+        larger: &[run(4, 2)],
         wrong: naimi_trehel::WRONG,
         mutants: naimi_trehel::MUTANTS,
         ..Covered::new::<NaimiTrehel>("naimi-trehel", naimi_trehel::TEXT)
     },
     Covered {
         scope: central::SCOPE,
-        runs: &[run(1, 2, 4), run(2, 2, 5), held(2, 2, 5, 1), run(3, 2, 5), held(3, 1, 4, 0), run(4, 1, 4)],
-        long_runs: &[run(4, 2, 5)],
+        small: &[
+            run(1, 2),
+            run(2, 2),
+            held(2, 2, 1),
+            run(3, 2),
+            held(3, 1, 0),
+            run(4, 1),
+            of("central:coordinator=1", returning(3, 1)),
+        ],
+        golden: &[("central", FOUR)],
+        larger: &[run(4, 2)],
         wrong: central::WRONG,
         beyond: central::BEYOND,
         ..Covered::new::<Central>("central", central::TEXT)
     },
     Covered {
         scope: token_ring::SCOPE,
-        runs: &[
-            run(1, 2, 4),
-            run(2, 2, 9),
-            held(2, 2, 9, 1),
-            run(3, 2, 16),
-            held(3, 1, 12, 2),
-            run(4, 1, 16),
-        ],
-        long_runs: &[run(4, 2, 30)],
+        small: &[run(1, 2), run(2, 2), held(2, 2, 1), run(3, 2), held(3, 1, 2), run(4, 1)],
+        golden: &[("token-ring", FOUR)],
+        larger: &[run(4, 2)],
         wrong: token_ring::WRONG,
         mutants: token_ring::MUTANTS,
         ..Covered::new::<TokenRing>("token-ring", token_ring::TEXT)
@@ -241,17 +266,35 @@ pub const ALL: &[Covered] = &[
     Covered {
         also: &[("majority", tie::compare::<Majority>), ("tree-quorum", tie::compare::<TreeQuorum>)],
         scope: quorums::SCOPE,
-        runs: &[
-            run(1, 2, 4),
-            run(2, 2, 8),
-            of("maekawa:deadlock=fail", run(2, 2, 8)),
-            of("majority", held(2, 2, 8, 1)),
-            of("tree-quorum", run(3, 1, 6)),
-            of("tree-quorum:deadlock=fail", held(3, 1, 6, 1)),
-            of("majority:deadlock=fail", run(3, 1, 6)),
-            run(3, 1, 6),
+        small: &[
+            run(1, 2),
+            run(2, 2),
+            of("maekawa:deadlock=fail", run(2, 2)),
+            of("majority", held(2, 2, 1)),
+            of("tree-quorum", run(3, 1)),
+            of("tree-quorum:deadlock=fail", held(3, 1, 1)),
+            of("majority:deadlock=fail", run(3, 1)),
+            run(3, 1),
+            returning(2, 2),
         ],
-        long_runs: &[first(5_000, run(3, 2, 12)), first(5_000, of("majority:deadlock=fail", run(4, 1, 7)))],
+        golden: &[
+            ("maekawa:deadlock=fail", TWO),
+            ("maekawa:quorums=grid", TWO),
+            ("maekawa:quorums=grid,deadlock=fail", TWO),
+            ("tree-quorum", TWO),
+            ("tree-quorum:deadlock=fail", TWO),
+            ("tree-quorum:path=any", TWO),
+            ("majority", TWO),
+            ("majority:deadlock=fail", TWO),
+            ("majority:quorum=any", TWO),
+        ],
+        long_golden: &[
+            ("maekawa", THREE),
+            ("tree-quorum", THREE),
+            ("tree-quorum:path=any", OPEN),
+            ("majority", THREE),
+        ],
+        larger: &[first(5_000, of("majority:deadlock=fail", run(4, 1)))],
         about_nothing: &["somebody_keeps", "nobody_keeps_last"],
         wrong: quorums::WRONG,
         mutants: quorums::MUTANTS,
@@ -260,16 +303,30 @@ pub const ALL: &[Covered] = &[
     },
     Covered {
         scope: sanders::SCOPE,
-        runs: &[
-            run(1, 2, 4),
-            run(2, 2, 8),
-            of("sanders:structure=distributed", held(2, 2, 8, 1)),
-            of("sanders:structure=central", run(3, 1, 6)),
-            first(1_000, of("sanders:structure=distributed", run(3, 1, 6))),
-            first(1_000, of("sanders:structure=pair", run(3, 1, 6))),
-            first(1_000, of("sanders:structure=pair,deadlock=yield", held(3, 1, 6, 2))),
+        small: &[
+            run(1, 2),
+            run(2, 2),
+            of("sanders:structure=distributed", held(2, 2, 1)),
+            of("sanders:structure=central", run(3, 1)),
+            first(1_000, of("sanders:structure=distributed", run(3, 1))),
+            first(1_000, of("sanders:structure=pair", run(3, 1))),
+            first(1_000, of("sanders:structure=pair,deadlock=yield", held(3, 1, 2))),
+            of("sanders:deadlock=yield", returning(2, 2)),
+            of("sanders:structure=plane,deadlock=yield", run(2, 2)),
         ],
-        long_runs: &[run(3, 1, 6), first(5_000, of("sanders:structure=pair", run(4, 1, 8)))],
+        golden: &[
+            ("sanders:deadlock=yield", TWO),
+            ("sanders:structure=plane", TWO),
+            ("sanders:structure=pair", TWO),
+            ("sanders:structure=pair,deadlock=yield", TWO),
+            ("sanders:structure=central", FOUR),
+            ("sanders:structure=distributed", TWO),
+        ],
+        long_golden: &[
+            ("sanders:deadlock=yield", &[run(3, 2), held(3, 2, 2), returning(3, 2)]),
+            ("sanders:structure=pair,deadlock=yield", FOUR),
+        ],
+        larger: &[run(3, 1), first(5_000, of("sanders:structure=pair", run(4, 1)))],
         about_nothing: &["somebody_keeps", "nobody_keeps_last"],
         wrong: sanders::WRONG,
         mutants: sanders::MUTANTS,
@@ -277,54 +334,71 @@ pub const ALL: &[Covered] = &[
     },
     Covered {
         scope: carvalho_roucairol::SCOPE,
-        runs: &[run(1, 2, 4), run(2, 2, 8), held(2, 2, 8, 1), run(3, 1, 6), held(3, 1, 6, 0)],
-        long_runs: &[run(3, 2, 9), run(4, 1, 6)],
+        small: &[run(1, 2), run(2, 2), held(2, 2, 1), run(3, 1), held(3, 1, 0), returning(2, 2)],
+        long_golden: &[("carvalho-roucairol", THREE)],
+        larger: &[first(20_000, run(4, 1))],
         wrong: carvalho_roucairol::WRONG,
         mutants: carvalho_roucairol::MUTANTS,
         ..Covered::new::<CarvalhoRoucairol>("carvalho-roucairol", carvalho_roucairol::TEXT)
     },
     Covered {
         scope: singhal_dynamic::SCOPE,
-        runs: &[run(1, 2, 4), run(2, 2, 8), held(2, 2, 8, 1), run(3, 1, 6), held(3, 1, 6, 0)],
-        long_runs: &[run(3, 2, 9), run(4, 1, 6)],
+        small: &[run(1, 2), run(2, 2), held(2, 2, 1), run(3, 1), held(3, 1, 0), returning(2, 2)],
+        long_golden: &[("singhal-dynamic", THREE)],
+        larger: &[first(20_000, run(4, 1))],
         wrong: singhal_dynamic::WRONG,
         mutants: singhal_dynamic::MUTANTS,
         ..Covered::new::<SinghalDynamic>("singhal-dynamic", singhal_dynamic::TEXT)
     },
     Covered {
         scope: lodha_kshemkalyani::SCOPE,
-        runs: &[
-            run(1, 2, 4),
-            run(2, 2, 8),
-            held(2, 2, 8, 1),
-            run(3, 1, 6),
-            held(3, 1, 6, 0),
-            first(4_000, run(3, 2, 9)),
+        small: &[
+            run(1, 2),
+            run(2, 2),
+            held(2, 2, 1),
+            run(3, 1),
+            held(3, 1, 0),
+            first(4_000, run(3, 2)),
+            returning(2, 2),
         ],
-        long_runs: &[run(3, 2, 9), run(4, 1, 6)],
+        long_golden: &[("lodha-kshemkalyani", THREE)],
+        larger: &[first(20_000, run(4, 1))],
         wrong: lodha_kshemkalyani::WRONG,
         mutants: lodha_kshemkalyani::MUTANTS,
         ..Covered::new::<LodhaKshemkalyani>("lodha-kshemkalyani", lodha_kshemkalyani::TEXT)
     },
     Covered {
         scope: singhal_heuristic::SCOPE,
-        runs: &[
-            run(1, 2, 4),
-            run(2, 2, 7),
-            held(2, 2, 7, 1),
-            of("singhal-heuristic:arbitration=any", run(3, 1, 8)),
-            of("singhal-heuristic:arbitration=lowest", held(3, 1, 8, 2)),
-            first(4_000, run(3, 2, 12)),
+        small: &[
+            run(1, 2),
+            run(2, 2),
+            held(2, 2, 1),
+            of("singhal-heuristic:arbitration=any", run(3, 1)),
+            of("singhal-heuristic:arbitration=lowest", held(3, 1, 2)),
+            first(4_000, run(3, 2)),
+            returning(2, 2),
+            of("singhal-heuristic:merge=chain", returning(2, 2)),
         ],
-        long_runs: &[run(3, 2, 12), first(20_000, of("singhal-heuristic:arbitration=any", run(4, 1, 10)))],
+        golden: &[
+            ("singhal-heuristic:arbitration=lowest", TWO),
+            ("singhal-heuristic:arbitration=any", OPEN),
+            ("singhal-heuristic:merge=chain", TWO),
+        ],
+        long_golden: &[
+            ("singhal-heuristic", FOUR),
+            ("singhal-heuristic:arbitration=lowest", FOUR),
+            ("singhal-heuristic:merge=chain", FOUR),
+        ],
+        larger: &[first(20_000, of("singhal-heuristic:arbitration=any", run(4, 1)))],
         wrong: singhal_heuristic::WRONG,
         beyond: singhal_heuristic::BEYOND,
         ..Covered::new::<SinghalHeuristic>("singhal-heuristic", singhal_heuristic::TEXT)
     },
     Covered {
         scope: raymond::SCOPE,
-        runs: &[run(1, 2, 4), run(2, 2, 9), held(2, 2, 9, 1), run(3, 2, 9), held(3, 1, 6, 2), run(4, 1, 9)],
-        long_runs: &[run(4, 2, 16)],
+        small: &[run(1, 2), run(2, 2), held(2, 2, 1), run(3, 2), held(3, 1, 2), run(4, 1)],
+        golden: &[("raymond", FOUR), ("raymond:tree=star", FOUR), ("raymond:tree=line", FOUR)],
+        larger: &[run(4, 2)],
         wrong: raymond::WRONG,
         mutants: raymond::MUTANTS,
         ..Covered::new::<Raymond>("raymond", raymond::TEXT)
@@ -332,62 +406,99 @@ pub const ALL: &[Covered] = &[
     Covered {
         scope: delegated::SCOPE,
         only: Some("K = 1"),
-        runs: &[
-            run(1, 2, 4),
-            run(2, 2, 5),
-            held(2, 2, 5, 1),
-            first(3_000, run(3, 2, 5)),
-            held(3, 1, 4, 2),
-            run(4, 1, 4),
-        ],
-        long_runs: &[run(3, 2, 5), run(3, 3, 6)],
+        small: &[run(1, 2), run(2, 2), held(2, 2, 1), first(3_000, run(3, 2)), held(3, 1, 2), run(4, 1)],
+        golden: &[("delegated:leader=1", TWO)],
+        long_golden: &[("delegated", WITHOUT_RETURNS), ("delegated:leader=1", WITHOUT_RETURNS)],
+        larger: &[first(20_000, run(3, 3))],
         wrong: delegated::WRONG,
         mutants: delegated::MUTANTS,
         ..Covered::new::<Delegated>("delegated", delegated::TEXT)
     },
     Covered {
         scope: raymond_k::SCOPE,
-        runs: &[
-            run(2, 2, 6),
-            permits(2, run(3, 1, 6)),
-            permits(2, held(3, 1, 6, 2)),
-            first(1_000, permits(2, run(3, 2, 12))),
+        small: &[
+            run(2, 2),
+            permits(2, run(3, 1)),
+            permits(2, held(3, 1, 2)),
+            first(1_000, permits(2, run(3, 2))),
+            returning(2, 2),
         ],
-        long_runs: &[permits(2, run(3, 2, 12)), first(20_000, permits(2, run(4, 1, 8)))],
+        long_golden: &[("raymond-k", THREE)],
+        larger: &[first(20_000, permits(2, run(3, 2))), first(20_000, permits(2, run(4, 1)))],
         wrong: raymond_k::WRONG,
         mutants: raymond_k::MUTANTS,
         ..Covered::new::<RaymondK>("raymond-k", raymond_k::TEXT)
     },
     Covered {
         scope: srimani_reddy::SCOPE,
-        runs: &[
-            run(2, 2, 7),
-            permits(2, run(3, 1, 6)),
-            permits(2, held(3, 1, 6, 2)),
-            first(3_000, permits(2, run(3, 2, 9))),
+        small: &[
+            run(2, 2),
+            permits(2, run(3, 1)),
+            permits(2, held(3, 1, 2)),
+            first(3_000, permits(2, run(3, 2))),
+            returning(2, 2),
         ],
-        long_runs: &[permits(2, run(3, 2, 12)), first(20_000, permits(2, run(4, 1, 8)))],
+        golden: &[
+            ("srimani-reddy", &[permits(2, run(2, 2))]),
+            ("srimani-reddy:append=any,token=any", OPEN_PERMITS),
+        ],
+        long_golden: &[("srimani-reddy", THREE)],
+        larger: &[first(20_000, permits(2, run(3, 2))), first(20_000, permits(2, run(4, 1)))],
         wrong: srimani_reddy::WRONG,
         mutants: srimani_reddy::MUTANTS,
         ..Covered::new::<SrimaniReddy>("srimani-reddy", srimani_reddy::TEXT)
     },
     Covered {
         scope: bulgannawar_vaidya::SCOPE,
-        runs: &[
-            run(2, 2, 7),
-            held(2, 1, 6, 1),
-            run(3, 1, 6),
-            permits(2, run(3, 1, 6)),
-            permits(2, held(3, 1, 6, 2)),
-            permits(2, held(3, 1, 6, 0)),
-            permits(2, held(3, 1, 6, 1)),
-            first(3_000, permits(2, run(3, 2, 9))),
+        small: &[
+            run(2, 2),
+            held(2, 1, 1),
+            run(3, 1),
+            permits(2, run(3, 1)),
+            permits(2, held(3, 1, 2)),
+            permits(2, held(3, 1, 0)),
+            permits(2, held(3, 1, 1)),
+            first(3_000, permits(2, run(3, 2))),
+            returning(2, 2),
         ],
-        long_runs: &[permits(2, run(3, 2, 9)), first(20_000, permits(2, run(4, 1, 8)))],
+        golden: &[
+            ("bulgannawar-vaidya", &[permits(2, run(2, 2))]),
+            ("bulgannawar-vaidya:inform=0", PERMITS),
+            (
+                "bulgannawar-vaidya:inform=1",
+                &[run(2, 2), permits(2, run(2, 2)), permits(2, run(4, 1)), permits(3, run(4, 1))],
+            ),
+            ("bulgannawar-vaidya:choice=random", &[run(2, 2), permits(2, run(2, 2))]),
+            ("bulgannawar-vaidya:inform=0,choice=random", TWO),
+            ("bulgannawar-vaidya:choice=random,informed=any", OPEN_PERMITS),
+        ],
+        long_golden: &[
+            (
+                "bulgannawar-vaidya",
+                &[
+                    permits(2, run(3, 2)),
+                    permits(2, held(3, 2, 0)),
+                    permits(2, returning(3, 2)),
+                    run(4, 1),
+                    permits(2, run(4, 1)),
+                    permits(3, run(4, 1)),
+                ],
+            ),
+            ("bulgannawar-vaidya:inform=1", PERMITS),
+            ("bulgannawar-vaidya:choice=random", &[run(4, 1)]),
+            ("bulgannawar-vaidya:inform=0,choice=random", PERMITS),
+        ],
         untaken: &["refuse"],
         wrong: bulgannawar_vaidya::WRONG,
         mutants: bulgannawar_vaidya::MUTANTS,
         ..Covered::new::<BulgannawarVaidya>("bulgannawar-vaidya", bulgannawar_vaidya::TEXT)
+    },
+    Covered {
+        scope: makki::SCOPE,
+        tied_by: makki::TIED_BY,
+        wrong: makki::WRONG,
+        beyond: makki::BEYOND,
+        ..Covered::alone("makki", makki::TEXT)
     },
 ];
 

@@ -10,7 +10,7 @@ use crate::models::WrongModel;
 
 /// What is covered.
 pub const SCOPE: &str = "Covers the algorithm as it ships, over channels that keep no order, with every site's father at the start the one \
-    with the token. Without crashes, and without the one call that leaves and requests at once. What a site remembers of earlier requests \
+    with the token. Without crashes. What a site remembers of earlier requests \
     is not in the model; the theorem `requests_are_news` says why it refuses none.";
 
 /// Wrong models, and where the proof of each fails.

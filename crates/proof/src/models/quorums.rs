@@ -9,10 +9,10 @@ use meshlock_protocol::mutant::Mutant;
 use crate::models::WrongModel;
 
 /// What is covered.
-pub const SCOPE: &str = "Covers `maekawa`, `majority` and `tree-quorum`, which share their code, with both sets of rules against deadlock \
-    (`deadlock=yield`, the default, and `deadlock=fail`), over channels that keep no order, with or without a site inside at the start. \
-    Without crashes, and without the one call that leaves and requests at once. The model has no turns: the clauses say that of each kind \
-    of message about one request there is one at a time.";
+pub const SCOPE: &str = "Covers `maekawa`, `majority` and `tree-quorum`, which share their code, with any quorums of which every two meet, \
+    hence with all options of quorums, and with both sets of rules against deadlock (`deadlock=yield`, the default, and `deadlock=fail`), \
+    over channels that keep no order, with or without a site inside at the start. Without crashes. The model has no turns: the clauses say \
+    that of each kind of message about one request there is one at a time.";
 
 /// Wrong models, and where the proof of each fails.
 pub const WRONG: &[WrongModel] = &[

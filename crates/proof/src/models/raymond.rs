@@ -13,8 +13,7 @@ use crate::models::WrongModel;
 
 /// What is covered.
 pub const SCOPE: &str = "Covers the algorithm as it ships, for every tree, over channels that keep no order. The order of service is \
-    left open. Without failures, hence without RESTART and ADVISE, with HOLDER set at the start, and without the one call that \
-    leaves and requests at once.";
+    left open. Without failures, hence without RESTART and ADVISE, with HOLDER set at the start.";
 
 /// Wrong models, and where the proof of each fails.
 pub const WRONG: &[WrongModel] = &[

@@ -13,7 +13,7 @@ use crate::models::WrongModel;
 pub const SCOPE: &str = "Covers the algorithm as it ships for K < N, over channels that keep no order; with more permits nobody asks \
     anybody. The model does not count: it has sets of sites, some of which are small (fewer than K sites). That K at most are \
     inside follows from what is proved: of finitely many inside one is the last, and all others are in a small set. Without \
-    crashes, and without the one call that leaves and requests at once.";
+    crashes.";
 
 /// Wrong models, and where the proof of each fails.
 pub const WRONG: &[WrongModel] = &[

@@ -10,7 +10,7 @@ use crate::models::WrongModel;
 
 /// What is covered.
 pub const SCOPE: &str = "Covers the algorithm as it ships, over channels that keep no order, with or without a site inside at the \
-    start. Without crashes, without duplicates, and without the one call that leaves and requests at once.";
+    start. Without crashes and without duplicates.";
 
 /// Wrong models, and where the proof of each fails.
 pub const WRONG: &[WrongModel] = &[

@@ -9,7 +9,7 @@ use meshlock_protocol::mutant::Mutant;
 use crate::models::WrongModel;
 
 /// What is covered.
-pub const SCOPE: &str = "Covers the generalised algorithm over every information structure that satisfies conditions a and b of the theorem,     under all three rules against deadlock (`deadlock=fail`, the default, `yield` and `plain`), over channels that keep no order, with or     without a site inside at the start. That the conditions are sufficient is proved; that they are necessary is checked for all structures     of three sites by exploration. Without crashes, and so without local recovery; without the one call that leaves and requests at once. The     model has no rounds: the clauses say that of each kind of message about one request there is one at a time.";
+pub const SCOPE: &str = "Covers the generalised algorithm over every information structure that satisfies conditions a and b of the theorem,     under all three rules against deadlock (`deadlock=fail`, the default, `yield` and `plain`), over channels that keep no order, with or     without a site inside at the start. That the conditions are sufficient is proved; that they are necessary is checked for all structures     of three sites by exploration. Without crashes, and so without local recovery. The     model has no rounds: the clauses say that of each kind of message about one request there is one at a time.";
 
 /// Wrong models, and where the proof of each fails.
 pub const WRONG: &[WrongModel] = &[

@@ -8,8 +8,8 @@ use crate::models::WrongModel;
 
 /// What is covered.
 pub const SCOPE: &str = "Covers the algorithm as it ships, over channels that keep no order, with or without a site inside at the start, and \
-    any request sets at the start in which of every two sites one asks the other. Without crashes, without duplicates, and without the one \
-    call that leaves and requests at once. That the request sets are a staircase when all is quiet (I7) is left to the explorer.";
+    any request sets at the start in which of every two sites one asks the other. Without crashes and without duplicates. \
+    That the request sets are a staircase when all is quiet (I7) is left to the explorer.";
 
 /// Wrong models, and where the proof of each fails.
 pub const WRONG: &[WrongModel] = &[

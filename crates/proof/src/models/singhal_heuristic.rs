@@ -10,9 +10,8 @@ use meshlock_protocol::mutant::Mutant;
 use crate::models::WrongModel;
 
 /// What is covered.
-pub const SCOPE: &str = "Covers the algorithm as repaired, with every `arbitration`, over channels that keep no order, with or without a \
-    site inside at the start. Without `count=entries`, `adaptive` and `focused`, without crashes and split networks, without duplicates, \
-    and without the one call that leaves and requests at once.";
+pub const SCOPE: &str = "Covers the algorithm as repaired, with every `arbitration` and both values of `merge`, over channels that keep no order, with or without a \
+    site inside at the start. Without `count=entries`, `adaptive` and `focused`, without crashes and split networks, and without duplicates.";
 
 /// The update rules without the repair: whoever was served is not looked to, and his number is known from the token.
 const PRINTED: &[(&str, &str)] = &[

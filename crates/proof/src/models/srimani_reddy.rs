@@ -9,7 +9,7 @@ use crate::models::WrongModel;
 
 /// What is covered.
 pub const SCOPE: &str = "Covers the algorithm as it ships, for any number of tokens, over channels that keep no order. The order of \
-    service is left open. Without crashes, and without the one call that leaves and requests at once.";
+    service and the choice between idle tokens are left open, hence `append` and `token`. Without crashes.";
 
 /// Wrong models, and where the proof of each fails.
 pub const WRONG: &[WrongModel] = &[

@@ -10,8 +10,8 @@ use meshlock_protocol::mutant::Mutant;
 use crate::models::WrongModel;
 
 /// What is covered.
-pub const SCOPE: &str = "Covers the algorithm as it ships, over channels that keep no order. The order of service is left open. \
-    Without crashes, and without the one call that leaves and requests at once.";
+pub const SCOPE: &str = "Covers the algorithm as it ships, over channels that keep no order. The order of service is left open, \
+    hence `append`. Without crashes.";
 
 /// Wrong models, and where the proof of each fails.
 pub const WRONG: &[WrongModel] = &[

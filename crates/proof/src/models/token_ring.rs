@@ -9,8 +9,7 @@ use meshlock_protocol::mutant::Mutant;
 use crate::models::WrongModel;
 
 /// What is covered.
-pub const SCOPE: &str = "Covers `idle=park`, the default, over channels that keep no order. Without crashes, and without the one call \
-    that leaves and requests at once.";
+pub const SCOPE: &str = "Covers `idle=park`, the default, over channels that keep no order. Without crashes.";
 
 /// Wrong models, and where the proof of each fails.
 pub const WRONG: &[WrongModel] = &[

@@ -28,7 +28,7 @@ pub(crate) fn assert_says(examined: &Examined) {
 fn sample() -> (Examined, String) {
     let sample = || {
         let covered = models::find("central").expect("a model");
-        let ties = covered.runs.iter().map(|run| (*run, covered.compare(run)));
+        let ties = covered.runs().into_iter().map(|run| (run, covered.compare(&run)));
         Examined::as_if_proved(covered, ties.collect())
     };
     (sample(), document::markdown(&[sample()], &[]))

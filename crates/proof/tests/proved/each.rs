@@ -53,7 +53,15 @@ every_model! {
         raymond_k = "raymond-k"
         srimani_reddy = "srimani-reddy"
         bulgannawar_vaidya = "bulgannawar-vaidya"
+        makki = "makki"
         census = "census"
+    }
+}
+
+#[test]
+fn every_algorithm_has_a_model() {
+    for info in meshlock_protocol::registry::ALL {
+        assert!(models::find(info.name).is_some(), "{}", info.name);
     }
 }
 

@@ -3,6 +3,7 @@
 mod document;
 mod each;
 mod errata;
+mod golden;
 mod mutants;
 mod proofs;
 mod quorums;

@@ -9,7 +9,7 @@ use meshlock_protocol::mutant::{self, Mutant};
 pub(crate) fn mutants_break_the_tie(name: &str) {
     let covered = models::find(name).expect("a model");
     let broken =
-        |mutant| covered.runs.iter().find_map(|run| mutant::with(mutant, || covered.compare(run)).err());
+        |mutant| covered.small.iter().find_map(|run| mutant::with(mutant, || covered.compare(run)).err());
     for &(mutant, recorded) in covered.mutants {
         let broken = broken(mutant).unwrap_or_else(|| panic!("{mutant:?} is not noticed"));
         assert_eq!(broken.brief(), recorded, "{mutant:?}");

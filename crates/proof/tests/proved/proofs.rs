@@ -166,6 +166,7 @@ const UNDECIDABLE: &[&str] = &[
     "naimi-trehel",
     "srimani-reddy",
     "bulgannawar-vaidya",
+    "makki",
 ];
 
 #[test]

@@ -157,3 +157,15 @@ fn given_sets_meet_or_are_refused() {
 fn sets_that_do_not_meet_are_noticed() {
     assert!(!meet(&[0b011, 0b110, 0b1001, 0b0110]));
 }
+
+#[test]
+fn every_quorum_that_the_host_can_choose_is_known_and_they_meet() {
+    for (name, found, count) in [
+        ("any 3 of 5", quorums::<Majority>(5, &[("quorum", "any")]), 10),
+        ("a tree of 3", quorums::<TreeQuorum>(3, &[("path", "any")]), 3),
+        ("a tree of 7", quorums::<TreeQuorum>(7, &[("path", "any")]), 15),
+    ] {
+        assert_eq!(found.len(), count, "{name}: {found:?}");
+        assert!(meet(&found), "{name}: {found:?}");
+    }
+}

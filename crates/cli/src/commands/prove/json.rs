@@ -46,10 +46,12 @@ pub(super) fn describe(TimedProof { examined, took, unproved }: &TimedProof) -> 
     let runs = examined.ties.iter().map(|(run, tie)| {
         let compared = tie.as_ref().ok();
         json!({
+            "spec": examined.covered.spec(run),
             "sites": run.sites,
             "permits": run.permits,
             "entries": run.entries,
             "inside": run.inside,
+            "returns": run.returns,
             "states": compared.map(|tie| tie.states),
             "steps": compared.map(|tie| tie.steps),
             "whole": compared.map(|tie| tie.is_whole),

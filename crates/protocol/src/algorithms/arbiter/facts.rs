@@ -1,7 +1,8 @@
 //! The state in the terms of `crates/proof/src/models/quorums.rs`.
 
+use super::post::Post;
 use super::{Coterie, Message, QuorumSite};
-use crate::{Clock, ModelFacts, Modelled, SiteId};
+use crate::{Clock, ModelFacts, Modelled, Outbox, SiteId, SiteSet};
 
 /// The clocks for which all quorums of a site are listed, where the host does not choose them: more than the runs reach that are compared.
 const CLOCKS: u64 = 32;
@@ -11,7 +12,7 @@ impl<C: Coterie> Modelled for QuorumSite<C> {
         let me = &self.me;
         facts.value("zero", &[], &Clock::ZERO);
         facts.holds_if(self.rules().has_refusals(), "refusals", &[]);
-        for set in (0..CLOCKS).filter_map(|clock| self.usual(Clock::at(clock))) {
+        for set in self.quorums() {
             let number = number_of(set.iter());
             facts.holds("quorum", &[&number]);
             set.iter().for_each(|site| facts.holds("member", &[&site, &number]));
@@ -38,6 +39,27 @@ impl<C: Coterie> Modelled for QuorumSite<C> {
             }
         };
         facts.holds(symbol, &[&from, &to, clock]);
+    }
+}
+
+impl<C: Coterie> QuorumSite<C> {
+    /// Every quorum that this site may ask; where the host chooses, also those that it could choose if sites had failed.
+    fn quorums(&self) -> Vec<SiteSet> {
+        if !self.coterie.is_open() {
+            return (0..CLOCKS).filter_map(|clock| self.usual(Clock::at(clock))).collect();
+        }
+        // A quorum is what remains to be chosen if all others have failed.
+        let without = |others: SiteSet| {
+            let mut out = Outbox::new();
+            self.coterie.any_quorum(&others, &mut Post::new(self.me, self.clock, &mut out))
+        };
+        (0..1_u64 << self.sites())
+            .filter_map(|number| {
+                let (members, others): (SiteSet, SiteSet) =
+                    SiteId::all(self.sites()).partition(|site| number >> site.index() & 1 == 1);
+                without(others).filter(|quorum| *quorum == members)
+            })
+            .collect()
     }
 }
 

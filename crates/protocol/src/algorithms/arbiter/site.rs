@@ -58,7 +58,7 @@ pub trait Coterie: Clone + Debug + Eq + Hash + Send + Sync + 'static {
 pub struct QuorumSite<C> {
     // This site.
     pub(super) me: SiteId,
-    coterie: Shared<C>,
+    pub(super) coterie: Shared<C>,
     /// No request that I have seen has a larger clock.
     pub(super) clock: Clock,
     // The local process.
