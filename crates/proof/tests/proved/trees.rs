@@ -9,7 +9,7 @@ use meshlock_protocol::algorithms::token_ring::TokenRing;
 
 /// Only the first state of the code, in which the axioms are evaluated, and the steps from it.
 fn first_state(sites: usize, spec: Option<&'static str>) -> TieRun {
-    TieRun { sites, permits: 1, entries: 1, inside: None, numbers: 4, spec, most_states: 1 }
+    TieRun { sites, permits: 1, entries: 1, inside: None, returns: false, spec, most_states: 1 }
 }
 
 fn assert_axioms_hold(covered: &Covered, sites: usize, spec: Option<&'static str>) {
