@@ -7,7 +7,7 @@ use crate::apply::{Applied, Unknown};
 use crate::bucket::Staged;
 use crate::moves::{Move, Taken};
 use crate::property::{Property, Verdict};
-use crate::reduce::{Lookahead, Seen};
+use crate::reduce::{Ahead, Lookahead};
 use crate::state::{GlobalState, Layout};
 use crate::steps::{StepLabel, Trail};
 use crate::store::{SHARDS, StatePlace, hash, shard_of};
@@ -171,19 +171,19 @@ impl Worker {
         lookahead.run(table, layout, &state, &mut |silent, seen| {
             let steps = |last: Option<Taken>| silent.iter().copied().chain(last).collect();
             match seen {
-                Seen::Burst { applied: Applied { wrong: None, .. }, next, .. } => {
+                Ahead::Burst { applied: Applied { wrong: None, .. }, next, .. } => {
                     if table.is_within(&next.locals) {
                         edges += 1;
                         self.next.copy(next);
                         self.stage(layout, way);
                     }
                 }
-                Seen::Burst { last, applied: Applied { wrong: Some(wrong), .. }, .. } => {
+                Ahead::Burst { last, applied: Applied { wrong: Some(wrong), .. }, .. } => {
                     edges += 1;
                     let verdict = Verdict::Violated(wrong);
                     self.findings.push(Finding { at, way, steps: steps(Some(last)), verdict });
                 }
-                Seen::End(end) => {
+                Ahead::End(end) => {
                     let wrong = judge_end(table, end);
                     let finding = |verdict| Finding { at, way, steps: steps(None), verdict };
                     self.findings.extend(wrong.map(finding));

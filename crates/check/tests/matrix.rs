@@ -36,7 +36,9 @@ fn every_algorithm_and_variant_has_a_small_run() {
 
 #[test]
 fn every_small_run_that_holds_says_how_often_a_site_is_passed() {
-    for CaseRecord { case, outcome } in recorded().iter().filter(|record| record.is_small()) {
+    for CaseRecord { case, outcome } in
+        recorded().iter().filter(|record| record.is_small() && !record.case.reduces)
+    {
         assert!(outcome.bypass.is_some(), "{case:?} lacks its bypass bound; renew docs/CHECKED.md");
     }
 }

@@ -43,7 +43,7 @@ struct Stop {
 }
 
 /// What a reduced search finds on its way from one state.
-pub(crate) enum Seen<'a> {
+pub(crate) enum Ahead<'a> {
     /// A burst, and the state after it.
     Burst { last: Taken, applied: Applied, next: &'a GlobalState },
     /// A state in which nothing happens by itself, after silent deliveries alone.
@@ -78,7 +78,7 @@ impl Lookahead {
         table: &Table,
         layout: Layout,
         state: &GlobalState,
-        see: &mut dyn FnMut(&[Taken], Seen<'_>),
+        see: &mut dyn FnMut(&[Taken], Ahead<'_>),
     ) {
         self.unknown.clear();
         self.passed = 0;
@@ -111,7 +111,7 @@ impl Lookahead {
         layout: Layout,
         state: &GlobalState,
         site: SiteId,
-        see: &mut dyn FnMut(&[Taken], Seen<'_>),
+        see: &mut dyn FnMut(&[Taken], Ahead<'_>),
     ) {
         self.stops.clear();
         self.stops.push(Stop { state: state.clone(), ways: SmallVec::new() });
@@ -138,7 +138,7 @@ impl Lookahead {
         layout: Layout,
         at: usize,
         step: Move,
-        see: &mut dyn FnMut(&[Taken], Seen<'_>),
+        see: &mut dyn FnMut(&[Taken], Ahead<'_>),
     ) {
         let before = &self.stops[at].state;
         let (site, input) = table.input(layout, before, step).expect("all sites are up");
@@ -159,7 +159,7 @@ impl Lookahead {
             } else if !self.can_come_first(table, layout, at, taken) {
                 let before = &self.stops[at].state;
                 let applied = table.apply(layout, before, taken, &mut self.next).expect("the step is known");
-                see(&self.way_to(at), Seen::Burst { last: taken, applied, next: &self.next });
+                see(&self.way_to(at), Ahead::Burst { last: taken, applied, next: &self.next });
             }
         }
     }
@@ -220,7 +220,7 @@ impl Lookahead {
         table: &Table,
         layout: Layout,
         state: &GlobalState,
-        see: &mut dyn FnMut(&[Taken], Seen<'_>),
+        see: &mut dyn FnMut(&[Taken], Ahead<'_>),
     ) {
         if self.ends.iter().any(Vec::is_empty) {
             return;
@@ -235,7 +235,7 @@ impl Lookahead {
                 std::mem::swap(&mut end, &mut self.next);
                 steps.push(taken);
             }
-            see(&steps, Seen::End(&end));
+            see(&steps, Ahead::End(&end));
             let Some(site) = (0..chosen.len()).find(|&site| chosen[site] + 1 < self.ends[site].len()) else {
                 return;
             };
@@ -249,8 +249,8 @@ impl Search {
     /// The burst that leads from one state to another.
     pub(crate) fn burst_between(&self, from: StatePlace, to: &[u8]) -> Option<Vec<Taken>> {
         let (mut found, mut body) = (None, Vec::new());
-        let mut see = |silent: &[Taken], seen: Seen<'_>| {
-            if let Seen::Burst { last, next, .. } = seen {
+        let mut see = |silent: &[Taken], seen: Ahead<'_>| {
+            if let Ahead::Burst { last, next, .. } = seen {
                 body.clear();
                 self.layout.encode(next, &mut body);
                 if body == to {
