@@ -67,7 +67,8 @@ impl Table {
     }
 
     /// Whether the silent delivery tells the site of an entry that it does not know of otherwise when it takes `step`, so that what it
-    /// sends tells more.
+    /// sends tells more. No verdict depends on this condition: a schedule in which less is known of entries violates whatever one violates
+    /// in which more is known. With it both orders lead to exactly the same state.
     fn teaches(
         &self,
         layout: Layout,
