@@ -74,7 +74,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// The largest number of sites of a run that was explored to its end, with the default options, and whether the algorithm is
+    /// The largest number of sites of a run that was explored in full, with the default options, and whether the algorithm is
     /// proved for every number.
     fn of(&self, name: &str) -> String {
         let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
@@ -83,7 +83,9 @@ impl Shown {
                 // The verdict is the last column; a line ends with a bar.
                 && cells.iter().rev().nth(1).is_some_and(|verdict| verdict.starts_with("holds"))
         };
-        let explored = self.checked.lines().map(cells).filter(holds);
+        // Reduced searches, which do not decide all properties, have a section of their own.
+        let full = self.checked.lines().take_while(|line| !line.starts_with("## "));
+        let explored = full.map(cells).filter(holds);
         let most = explored.filter_map(|cells| cells[2].parse::<usize>().ok()).max();
         let explored = most.map_or("–".to_owned(), |most| most.to_string());
         format!("{explored} · {}", self.proved(name))

@@ -48,6 +48,8 @@ pub struct Bounds {
     pub properties: Properties,
     /// Whether a state includes the timestamp of each site's last entry: only where the search has found that it matters.
     pub keeps_entries: bool,
+    /// Whether the search is reduced, as [`Bounds::reduced`] describes.
+    pub reduces: bool,
     /// The number of states at which the exploration stops.
     pub max_states: usize,
     /// The memory limit, in bytes.
@@ -73,6 +75,7 @@ impl Bounds {
             survivors: false,
             properties: Properties::all(),
             keeps_entries: false,
+            reduces: false,
             max_states: usize::MAX,
             max_memory: 8 << 30,
         }
@@ -94,6 +97,14 @@ impl Bounds {
     /// Whether faults are possible, so that a state must include the fault state.
     pub(crate) fn has_faults(&self) -> bool {
         self.crashes > 0 || self.duplicates > 0 || self.losses > 0
+    }
+}
+
+impl Bounds {
+    /// Whether a search within these bounds can be reduced. A failure is a step of several sites, the window of an endless run counts
+    /// messages in flight, and an endless run is explored for the cycles that a reduced search does not see.
+    pub fn can_be_reduced(&self) -> bool {
+        !self.has_faults() && !self.is_endless()
     }
 }
 
@@ -175,6 +186,13 @@ impl Bounds {
     #[must_use]
     pub fn within(self, window: u8) -> Self {
         Bounds { window: Some(window), ..self }
+    }
+
+    /// With a search that puts off deliveries which nobody notices, and so keeps far fewer states. It checks the same properties but
+    /// starvation, bypass and messages, and the invariants that span sites only in the states that it keeps.
+    #[must_use]
+    pub fn reduced(self) -> Self {
+        Bounds { reduces: true, properties: self.properties.kept_by_reduction(), ..self }
     }
 
     /// With only these properties checked.

@@ -35,7 +35,8 @@ pub fn command(spec: &Spec, bounds: &Bounds) -> String {
             add(flag, &count);
         }
     }
-    if bounds.properties != Properties::all() {
+    let all = if bounds.reduces { Properties::all().kept_by_reduction() } else { Properties::all() };
+    if bounds.properties != all {
         bounds.properties.iter().for_each(|property| add("property", &property.name()));
     }
     for (flag, on) in [
@@ -45,6 +46,7 @@ pub fn command(spec: &Spec, bounds: &Bounds) -> String {
         ("news-first", bounds.news_first),
         ("return", bounds.returns),
         ("survivors", bounds.survivors),
+        ("reduce", bounds.reduces),
     ] {
         if on {
             line.push_str(" --");
@@ -69,6 +71,11 @@ mod tests {
             command(&spec, &all.with_returns().with_survivors()),
             "meshlock check raymond-k --sites 3 --entries 2 --network duplicating --permits 2 --holder 1 --holder 2 \
              --losses 1 --crashes 1 --recover --return --survivors"
+        );
+        let reduced = Bounds::new(4, 1).reduced();
+        assert_eq!(
+            command(&spec, &reduced),
+            "meshlock check raymond-k --sites 4 --entries 1 --network fifo --reduce"
         );
     }
 }

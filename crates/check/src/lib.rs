@@ -9,7 +9,7 @@
 //!
 //! `sites` is the boundary to the sites' code: only what is behind it is compiled for each algorithm. `table` turns that code
 //! into lookups, `state` packs a global state into a few bytes, `store` keeps all states exactly, `search` works them off on all
-//! cores, `sweep` continues when memory runs out.
+//! cores, `sweep` continues when memory runs out. `reduce` is the search that keeps fewer states, if it is asked for.
 
 #![allow(
     missing_docs,
@@ -36,6 +36,7 @@ mod network;
 mod outcome;
 mod path;
 mod property;
+mod reduce;
 mod relative;
 mod rising;
 mod search;
@@ -90,7 +91,9 @@ pub struct Report {
     pub bypass: Option<Bypass>,
     /// Whether the window of an endless run has left out a request. Known only if the graph was built.
     pub withheld: Option<bool>,
-    /// A shortest path to what was found.
+    /// In a reduced search: the number of states that it looked at without keeping them.
+    pub passed: Option<usize>,
+    /// A path to what was found: a shortest one, unless the search is reduced.
     pub path: Vec<Step>,
     /// The position in the path where the cycle begins that can repeat for ever, if a site starves.
     pub round: Option<usize>,

@@ -70,16 +70,7 @@ impl Table {
         let awaits_recovery = self.bounds.recoveries && !self.info.failures.crash && !down.is_empty();
         let continues = !moves.is_empty() || awaits_recovery;
         for (site, &local) in SiteId::all(state.locals.len()).zip(&state.locals) {
-            let facts = self.facts(local);
-            match facts.phase {
-                Phase::Idle if facts.up && facts.may_request => {
-                    moves.push(Move::Process(site, Input::Request));
-                }
-                Phase::Executing if self.bounds.returns && facts.may_request => {
-                    moves.push(Move::Process(site, Input::Return));
-                }
-                Phase::Idle | Phase::Waiting | Phase::Executing => {}
-            }
+            moves.extend(self.new_request(local).map(|input| Move::Process(site, input)));
         }
         if self.bounds.has_faults() {
             self.list_faults(layout, state, moves);
@@ -104,6 +95,34 @@ impl Table {
         if is_untold && moves.iter().any(is_news) {
             moves.retain(is_news);
         }
+    }
+
+    /// How the process of a site in the state `local` can request, if it can.
+    fn new_request(&self, local: u32) -> Option<Input> {
+        let facts = self.facts(local);
+        match facts.phase {
+            Phase::Idle if facts.up && facts.may_request => Some(Input::Request),
+            Phase::Executing if self.bounds.returns && facts.may_request => Some(Input::Return),
+            Phase::Idle | Phase::Waiting | Phase::Executing => None,
+        }
+    }
+
+    /// Lists what `site` can do in `state` if nothing fails.
+    pub(crate) fn moves_of(&self, layout: Layout, state: &GlobalState, site: SiteId, moves: &mut Vec<Move>) {
+        moves.clear();
+        self.for_each_arrival(layout, state, |at| {
+            if self.label(layout.split(state.packets[at]).0).to == site {
+                moves.push(Move::Deliver(at));
+            }
+        });
+        let local = state.locals[site.index()];
+        let facts = self.facts(local);
+        let by_itself = [
+            facts.has_timer.then_some(Input::Wake),
+            (facts.phase == Phase::Executing).then_some(Input::Release),
+        ];
+        let inputs = by_itself.into_iter().flatten().chain(self.new_request(local));
+        moves.extend(inputs.map(|input| Move::Process(site, input)));
     }
 
     /// Lists what can happen in `state` within the window of the run. Returns what [`Table::moves`] does.

@@ -54,7 +54,7 @@ pub(crate) fn of(search: &Search, mut found: Found) -> Report {
         found.verdict = verdict;
     }
     let path = search.translate(&found.path);
-    let Progress { states, depth, edges, local_states, memory, swept } = search.progress;
+    let Progress { states, depth, edges, local_states, memory, swept, passed } = search.progress;
     Report {
         verdict: found.verdict,
         states,
@@ -66,6 +66,7 @@ pub(crate) fn of(search: &Search, mut found: Found) -> Report {
         messages,
         bypass,
         withheld,
+        passed: search.table.bounds.reduces.then_some(passed),
         path,
         round,
     }
@@ -82,7 +83,7 @@ impl Search {
     /// Whether a complete run has a cost: every run ends, and nothing that fails sends messages of its own.
     fn has_costs(&self) -> bool {
         let bounds = &self.table.bounds;
-        matches!(bounds.entries, Entries::Each(_)) && !bounds.has_faults()
+        matches!(bounds.entries, Entries::Each(_)) && !bounds.has_faults() && !bounds.reduces
     }
 
     /// The fewest and the most messages of a complete run, if the levels tell them: when all paths to a state are equally long, the

@@ -137,8 +137,16 @@ impl Properties {
     }
 
     /// Whether `property` is in the set.
-    pub(crate) const fn contains(self, property: Property) -> bool {
+    pub const fn contains(self, property: Property) -> bool {
         self.0 & property.bit() != 0
+    }
+
+    /// Those that a reduced search decides as a full one does. It does not have the cycles, the bypass bound and the costs of all runs.
+    #[must_use]
+    pub fn kept_by_reduction(self) -> Self {
+        [Property::Starvation, Property::Bypass, Property::Messages]
+            .into_iter()
+            .fold(self, Properties::without)
     }
 
     /// The properties in the set, in the order in which tables list them.

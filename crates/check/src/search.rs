@@ -38,6 +38,8 @@ pub struct Progress {
     pub(crate) local_states: usize,
     /// The level at which the sweep began, if memory ran out.
     pub swept: Option<usize>,
+    /// In a reduced search: the number of states that it looked at without keeping them.
+    pub(crate) passed: usize,
 }
 
 /// A whole exploration.
@@ -79,6 +81,10 @@ impl Found {
 impl Search {
     /// A search of everything within `bounds`.
     pub(crate) fn new(bounds: &Bounds, sites: Box<dyn Sites>) -> Self {
+        assert!(
+            !bounds.reduces || bounds.can_be_reduced(),
+            "steps that depend on each other are not reduced"
+        );
         let table = Table::new(bounds, sites);
         let first = table.first_state(Layout::of(table.info, bounds));
         Search::from(table, &first)
@@ -218,6 +224,7 @@ impl Search {
             }
         };
         self.progress.edges += self.workers.iter().map(|worker| worker.edges).sum::<usize>();
+        self.progress.passed += self.workers.iter().map(|worker| worker.passed).sum::<usize>();
     }
 
     pub(crate) fn measure(&mut self) {
@@ -245,7 +252,7 @@ impl Search {
             return Found { origin: Some(origin), ..Found::new(finding.verdict, Vec::new()) };
         }
         let mut path = self.path_to(finding.at);
-        path.extend(finding.step);
+        path.extend(finding.steps);
         Found::new(finding.verdict, path)
     }
 
@@ -259,19 +266,25 @@ impl Search {
                 path.reverse();
                 return path;
             }
-            path.push(self.step_between(parent, body));
+            // The path is collected from its end.
+            path.extend(self.steps_between(parent, body).into_iter().rev());
             child = parent;
         }
     }
 
-    fn step_between(&self, parent: StatePlace, after: &[u8]) -> Taken {
-        let steps = self.steps_from(parent);
-        let step = steps.into_iter().find(|(_, body)| body == after);
-        step.expect("a state follows the one it was reached from").0
+    /// One step, or in a reduced search a burst.
+    fn steps_between(&self, parent: StatePlace, after: &[u8]) -> Vec<Taken> {
+        let steps = if self.table.bounds.reduces {
+            self.burst_between(parent, after)
+        } else {
+            let step = self.steps_from(parent).into_iter().find(|(_, body)| body == after);
+            step.map(|(taken, _)| vec![taken])
+        };
+        steps.expect("a state follows the one it was reached from")
     }
 }
 
 /// The finding of a level to report: a state that is wrong goes before a step that is wrong, then the first one.
 fn first_of(found: Option<Finding>, more: impl Iterator<Item = Finding>) -> Option<Finding> {
-    found.into_iter().chain(more).min_by_key(|finding| (finding.step.is_some(), finding.at))
+    found.into_iter().chain(more).min_by_key(|finding| (finding.steps.len(), finding.at))
 }

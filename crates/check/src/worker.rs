@@ -1,11 +1,13 @@
 //! The first part of a round for one shard: the successors of its states, and what is wrong with them.
 
 use meshlock_protocol::{Phase, SiteId};
+use smallvec::{SmallVec, smallvec};
 
 use crate::apply::{Applied, Unknown};
 use crate::bucket::Staged;
 use crate::moves::{Move, Taken};
 use crate::property::{Property, Verdict};
+use crate::reduce::{Ahead, Lookahead};
 use crate::state::{GlobalState, Layout};
 use crate::steps::{StepLabel, Trail};
 use crate::store::{SHARDS, StatePlace, hash, shard_of};
@@ -17,8 +19,8 @@ pub(crate) struct Finding {
     pub(crate) at: StatePlace,
     /// The parent that is recorded in the successors of `at`.
     pub(crate) way: StatePlace,
-    /// The step from `at` that is wrong; without one the state itself is.
-    pub(crate) step: Option<Taken>,
+    /// The steps from `at` of which the last one is wrong, or leads to a state that is; without any, the state at `at` itself is.
+    pub(crate) steps: SmallVec<[Taken; 2]>,
     pub(crate) verdict: Verdict,
 }
 
@@ -39,6 +41,9 @@ pub(crate) struct Worker {
     /// The states that need a step which the table does not know, by offset.
     pub(crate) aside: Vec<u64>,
     pub(crate) edges: usize,
+    lookahead: Lookahead,
+    /// In a reduced search, the number of states of this round that were looked at without being kept.
+    pub(crate) passed: usize,
     /// The number of states without a successor in this round.
     pub(crate) ends: usize,
 }
@@ -58,6 +63,8 @@ impl Worker {
             findings: Vec::new(),
             aside: Vec::new(),
             edges: 0,
+            lookahead: Lookahead::default(),
+            passed: 0,
             ends: 0,
         }
     }
@@ -65,12 +72,16 @@ impl Worker {
     pub(crate) fn clear(&mut self) {
         self.buckets.iter_mut().for_each(Vec::clear);
         self.trail.clear();
-        self.edges = 0;
+        (self.edges, self.passed) = (0, 0);
     }
 
     /// Runs the sites' code for everything that can happen in this state.
     pub(crate) fn learn(&mut self, table: &mut Table, layout: Layout, body: &[u8]) {
         layout.decode(body, &mut self.state);
+        if table.bounds.reduces {
+            self.lookahead.learn(table, layout, &self.state);
+            return;
+        }
         table.moves_in_window(layout, &self.state, &mut self.moves);
         for &step in &self.moves {
             table.learn(layout, &self.state, step);
@@ -91,6 +102,9 @@ impl Worker {
         body: &[u8],
     ) -> Result<(), Unknown> {
         layout.decode(body, &mut self.state);
+        if table.bounds.reduces {
+            return self.expand_by_bursts(table, layout, at, way);
+        }
         let continues = table.moves_in_window(layout, &self.state, &mut self.moves);
         if !table.knows(layout, &self.state, &self.moves) {
             return Err(Unknown);
@@ -117,7 +131,7 @@ impl Worker {
                 Ok(Applied { wrong: Some(wrong), branches, .. }) => {
                     edges += 1;
                     let verdict = Verdict::Violated(wrong);
-                    self.findings.push(Finding { at, way, step: Some(taken), verdict });
+                    self.findings.push(Finding { at, way, steps: smallvec![taken], verdict });
                     branches
                 }
                 Err(Unknown) => {
@@ -138,9 +152,56 @@ impl Worker {
         self.edges += edges;
         let wrong = table.examine(layout, &self.state).map(Verdict::Violated);
         let wrong = wrong.or_else(|| if continues { None } else { judge_end(table, &self.state) });
-        self.findings.extend(wrong.map(|verdict| Finding { at, way, step: None, verdict }));
+        self.findings.extend(wrong.map(|verdict| Finding { at, way, steps: SmallVec::new(), verdict }));
         self.ends += usize::from(self.moves.is_empty());
         Ok(())
+    }
+
+    /// The same in a reduced search.
+    fn expand_by_bursts(
+        &mut self,
+        table: &Table,
+        layout: Layout,
+        at: StatePlace,
+        way: StatePlace,
+    ) -> Result<(), Unknown> {
+        let (mut lookahead, state) = (std::mem::take(&mut self.lookahead), std::mem::take(&mut self.state));
+        let (findings, mut edges) = (self.findings.len(), 0);
+        self.staged.clear();
+        lookahead.run(table, layout, &state, &mut |silent, seen| {
+            let steps = |last: Option<Taken>| silent.iter().copied().chain(last).collect();
+            match seen {
+                Ahead::Burst { applied: Applied { wrong: None, .. }, next, .. } => {
+                    if table.is_within(&next.locals) {
+                        edges += 1;
+                        self.next.copy(next);
+                        self.stage(layout, way);
+                    }
+                }
+                Ahead::Burst { last, applied: Applied { wrong: Some(wrong), .. }, .. } => {
+                    edges += 1;
+                    let verdict = Verdict::Violated(wrong);
+                    self.findings.push(Finding { at, way, steps: steps(Some(last)), verdict });
+                }
+                Ahead::End(end) => {
+                    let wrong = judge_end(table, end);
+                    let finding = |verdict| Finding { at, way, steps: steps(None), verdict };
+                    self.findings.extend(wrong.map(finding));
+                }
+            }
+        });
+        let is_known = lookahead.unknown.is_empty();
+        if is_known {
+            self.edges += edges;
+            self.passed += lookahead.passed;
+            let wrong = table.examine(layout, &state).map(Verdict::Violated);
+            self.findings.extend(wrong.map(|verdict| Finding { at, way, steps: SmallVec::new(), verdict }));
+        } else {
+            self.findings.truncate(findings);
+            self.take_back();
+        }
+        (self.lookahead, self.state) = (lookahead, state);
+        if is_known { Ok(()) } else { Err(Unknown) }
     }
 
     /// Puts the next state into its bucket, and returns which one that is.

@@ -92,6 +92,34 @@ fn every_mutant_is_caught_by_its_property() {
     assert!(survivors.is_empty(), "not caught: {survivors:?}");
 }
 
+/// A reduced search catches them as a full one does, with a path that the world can replay.
+#[test]
+fn every_mutant_that_a_reduced_search_can_catch_is_caught() {
+    let mut caught = Vec::new();
+    for mutant in Mutant::ALL {
+        let (spec, bounds, property) = hunt(mutant);
+        let bounds = bounds.checking([property].into_iter().collect());
+        let keeps = bounds.clone().reduced().properties == bounds.properties;
+        if !bounds.can_be_reduced() || !keeps {
+            continue;
+        }
+        let spec: Spec = spec.parse().expect("a registered algorithm");
+        let (report, story) = mutant::with(mutant, || {
+            let report = explore_spec(&spec, &bounds.clone().reduced());
+            let story = story_spec(&spec, &bounds, &report.path);
+            (report, story)
+        });
+        assert_eq!(report.verdict.property(), Some(property), "{mutant:?}: {}", report.verdict);
+        assert_eq!(story.lines.len(), report.path.len(), "the world can replay what was found");
+        let spans_sites = matches!(report.verdict, Verdict::Violated(Violation::Together { .. }));
+        if matches!(report.verdict, Verdict::Violated(_)) && !spans_sites {
+            assert!(story.violation.is_some(), "{mutant:?}: the world finds nothing wrong with the path");
+        }
+        caught.push(mutant);
+    }
+    assert!(caught.len() >= 24, "only {caught:?}");
+}
+
 #[test]
 fn every_property_has_a_mutant_to_catch() {
     for property in Property::ALL {

@@ -11,8 +11,11 @@
 //! Where a paper leaves choices open, its algorithm is explored with every choice as well: two sites that request twice, three that
 //! request once and three that request twice, with one and two permits, but for three runs of the last kind that have more than four
 //! million states: no bypass bound is computed for so many.
+//!
+//! Larger runs are explored by a reduced search, in a table of their own.
 
 mod record;
+mod reduced;
 
 pub use record::{CaseEnding, CaseOutcome, CaseRecord, HEADS, Malformed, is_current, read, write};
 
@@ -24,6 +27,9 @@ use crate::{Bounds, Entries, NetworkModel};
 
 /// Runs with at most this many states are explored by every run of the tests, and by `meshlock check all --small`.
 pub(crate) const SMALL: usize = 100_000;
+
+/// The same for a reduced search, which takes longer for each state that it keeps.
+pub(crate) const SMALL_REDUCED: usize = 10_000;
 
 /// Larger runs with at most this many states are explored by a test that is left to `cargo xtask soak`.
 pub(crate) const MEDIUM: usize = 300_000;
@@ -82,6 +88,8 @@ pub struct Case {
     pub recovers: bool,
     /// Whether sites may leave and request again in one step.
     pub returns: bool,
+    /// Whether the search is reduced.
+    pub reduces: bool,
 }
 
 impl Case {
@@ -91,7 +99,8 @@ impl Case {
         let holders: Vec<usize> = self.holder.into_iter().collect();
         let bounds = bounds.held_by(&holders).expect("one of the sites");
         let Case { entries, window, crashes, returns, .. } = *self;
-        Bounds { entries, window, crashes, recoveries: self.recovers, returns, ..bounds }
+        let bounds = Bounds { entries, window, crashes, recoveries: self.recovers, returns, ..bounds };
+        if self.reduces { bounds.reduced() } else { bounds }
     }
 
     /// The algorithm's name, without its options.
@@ -111,7 +120,7 @@ pub fn cases() -> Vec<Case> {
         let open = info.open_spec().into_iter().flat_map(move |spec| open_cases_of(info, &spec));
         info.specs().flat_map(move |spec| cases_of(info, spec)).chain(open)
     };
-    ALL.iter().copied().flat_map(cases).collect()
+    ALL.iter().copied().flat_map(cases).chain(reduced::cases()).collect()
 }
 
 /// The runs of a spec with every choice, which has far more states than one with a policy.
@@ -136,6 +145,7 @@ fn case_of(info: &Info, spec: &str, (sites, entries, permits): (usize, u8, usize
         crashes: 0,
         recovers: false,
         returns: false,
+        reduces: false,
     }
 }
 

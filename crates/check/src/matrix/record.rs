@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
-use super::{Case, MEDIUM, SMALL};
+use super::{Case, MEDIUM, SMALL, SMALL_REDUCED};
 use crate::bypass::MAX_STATES as BYPASS_STATES;
 use crate::{Bypass, BypassBound, Entries, NetworkModel, Property, Report, Verdict};
 
@@ -82,21 +82,28 @@ impl CaseRecord {
         !matches!(self.outcome.ending, CaseEnding::Unfinished { .. })
     }
 
-    /// Whether nothing is missing that the command would find out today: also the bypass bound, unless there are too many states for it.
+    /// Whether nothing is missing that the command would find out today: also the bypass bound, unless there are too many states for it, or
+    /// the search is a reduced one.
     pub fn is_complete(&self) -> bool {
         let CaseOutcome { ending, swept, states, bypass, .. } = self.outcome;
-        let can_be_passed = ending == CaseEnding::Holds && swept.is_none() && states <= BYPASS_STATES;
+        let is_whole = swept.is_none() && !self.case.reduces;
+        let can_be_passed = ending == CaseEnding::Holds && is_whole && states <= BYPASS_STATES;
         self.is_finished() && (bypass.is_some() || !can_be_passed)
     }
 
     /// Whether it is small enough to be explored by every run of the tests.
     pub fn is_small(&self) -> bool {
-        self.is_finished() && self.outcome.states <= SMALL
+        self.is_finished() && self.outcome.states <= self.small()
     }
 
     /// Whether it is too large for every run of the tests, and small enough for those of `cargo xtask soak`.
     pub fn is_medium(&self) -> bool {
-        self.is_finished() && (SMALL + 1..=MEDIUM).contains(&self.outcome.states)
+        self.is_finished() && (self.small() + 1..=MEDIUM).contains(&self.outcome.states)
+    }
+
+    /// The most states of a small run of this kind.
+    fn small(&self) -> usize {
+        if self.case.reduces { SMALL_REDUCED } else { SMALL }
     }
 
     /// The words of its row.
@@ -176,6 +183,18 @@ pub const HEADS: [&str; COLUMNS] = [
 
 /// Writes all rows as a document, with the command that makes it.
 pub fn write(records: &[CaseRecord]) -> String {
+    let (reduced, full): (Vec<&CaseRecord>, Vec<&CaseRecord>) =
+        records.iter().partition(|record| record.case.reduces);
+    let mut text = write_full(&full);
+    if !reduced.is_empty() {
+        text.push_str(&reduced_section(reduced.len()));
+        write_table(&reduced, &mut text);
+    }
+    text
+}
+
+/// Writes the rows of full searches, which come first.
+fn write_full(records: &[&CaseRecord]) -> String {
     let count = |is_so: fn(&CaseRecord) -> bool| records.iter().filter(|record| is_so(record)).count();
     let holds = count(|record| record.outcome.ending == CaseEnding::Holds);
     let unfinished = count(|record| !record.is_finished());
@@ -224,11 +243,34 @@ explores one row again; the tests do so with every row of up to {SMALL} states, 
         records.len() - holds - unfinished,
         checked(),
     );
+    write_table(records, &mut text);
+    text
+}
+
+/// What the section of reduced searches says before its table.
+fn reduced_section(runs: usize) -> String {
+    format!(
+        "
+{REDUCED}
+
+{runs} larger runs, explored by `meshlock check ALGORITHM --reduce` with the same settings: a delivery that nobody but its receiver
+notices is put off until it matters, and only the states of the schedules that are left are kept and counted. Every site goes through the
+same local states by the same steps as in a full search, and exclusion, deadlock, order, fences, tokens, refusals, quiet and the invariants
+of single sites are decided alike; invariants that span sites are checked in the kept states only. *depth* is the largest number of
+kept states one after the other. Nothing is shown of starvation, bypass and the number of messages.
+
+The tests explore every row of up to {SMALL_REDUCED} states again, `cargo xtask soak --only explorations` those of up to {MEDIUM}. They
+compare reduced searches with full ones for every algorithm and variant in small runs.
+
+"
+    )
+}
+
+fn write_table(records: &[&CaseRecord], text: &mut String) {
     let mut line = |cells: &[String]| writeln!(text, "| {} |", cells.join(" | "));
     let written = line(&HEADS.map(str::to_owned)).and_then(|()| line(&HEADS.map(|_| "---".to_owned())));
     let written = written.and_then(|()| records.iter().try_for_each(|record| line(&record.cells())));
     written.expect("a string takes all that is written to it");
-    text
 }
 
 /// The line that names the properties that were checked.
@@ -240,6 +282,12 @@ fn checked() -> String {
 pub fn is_current(text: &str) -> bool {
     text.lines().any(|line| line == checked())
 }
+
+/// The heading of the table of reduced searches.
+const REDUCED: &str = "## Reduced searches";
+
+/// The number of lines before the rows of a table.
+const HEAD_LINES: usize = 2;
 
 /// Why a document cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -253,17 +301,22 @@ pub struct Malformed {
 
 /// Parses the rows of a document that [`write()`] made.
 pub fn read(text: &str) -> Result<Vec<CaseRecord>, Malformed> {
-    let lines = text.lines().zip(1..).filter(|(line, _)| line.starts_with('|'));
-    let rows = lines.map(|(line, number)| {
-        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        (number, line, <[&str; COLUMNS]>::try_from(cells))
-    });
-    rows.skip(2)
-        .map(|(number, line, cells)| {
+    let (mut records, mut reduces, mut heads) = (Vec::new(), false, HEAD_LINES);
+    for (line, number) in text.lines().zip(1..) {
+        if line == REDUCED {
+            (reduces, heads) = (true, HEAD_LINES);
+        } else if line.starts_with('|') && heads > 0 {
+            heads -= 1;
+        } else if line.starts_with('|') {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
             let row = RowParser { line: number };
-            row.record(cells.map_err(|_| row.malformed(line, "row of fifteen cells"))?)
-        })
-        .collect()
+            let cells = cells.try_into().map_err(|_| row.malformed(line, "row of fifteen cells"))?;
+            let mut record = row.record(cells)?;
+            record.case.reduces = reduces;
+            records.push(record);
+        }
+    }
+    Ok(records)
 }
 
 /// Parses the cells of one row. It knows the row's line, for the errors.
@@ -364,6 +417,7 @@ impl RowParser {
             crashes: self.number(crashes)?,
             recovers: self.is_yes(recovers)?,
             returns: self.is_yes(returns)?,
+            reduces: false,
         };
         let (ending, limit) = verdict.split_once(SWEPT).unzip();
         let outcome = CaseOutcome {

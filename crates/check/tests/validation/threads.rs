@@ -26,12 +26,13 @@ fn same_on_all(spec: &str, bounds: &Bounds) -> Report {
             messages,
             bypass,
             withheld,
+            passed,
             path,
             round,
             memory: _,
         } = report;
         format!(
-            "{verdict:?} {states} {depth} {edges} {local_states} {swept:?} {messages:?} {bypass:?} {withheld:?} {path:?} {round:?}"
+            "{verdict:?} {states} {depth} {edges} {local_states} {swept:?} {messages:?} {bypass:?} {withheld:?} {passed:?} {path:?} {round:?}"
         )
     };
     let alone = on_threads(1, &spec, bounds);
@@ -47,6 +48,8 @@ fn a_spec_that_holds_is_explored_alike_on_any_number_of_threads() {
     assert_eq!(report.verdict, Verdict::Holds);
     assert!(report.states > 67_719, "with the knowledge of fences there are more states than without");
     assert_eq!(same_on_all("lamport", &Bounds::new(3, 1)).verdict, Verdict::Holds);
+    let reduced = same_on_all("suzuki-kasami", &Bounds::new(3, 2).unordered().reduced());
+    assert!(reduced.states < report.states / 10, "{} states", reduced.states);
 }
 
 #[test]

@@ -163,6 +163,7 @@ fn document(spec: &Spec, record: &CaseRecord, bounds: &Bounds, timed: &Timed) ->
         "crashes": case.crashes,
         "recover": case.recovers,
         "return": case.returns,
+        "reduced": case.reduces,
         "states": outcome.states,
         "depth": outcome.depth,
         "seconds": timed.seconds,

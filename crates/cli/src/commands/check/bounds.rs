@@ -111,6 +111,11 @@ pub(super) struct Scope {
     /// Let sites leave and request again in one step
     #[arg(long = "return")]
     returns: bool,
+    /// Keep far fewer states: deliveries that nobody but their receiver notices are put off until they matter. Starvation, bypass and
+    /// messages are not checked then, invariants that span sites only in the states that are kept, and a counterexample need not be the
+    /// shortest
+    #[arg(long)]
+    reduce: bool,
     /// Check only this property; can be repeated (exclusion, deadlock, starvation, bypass, order, fences, tokens, invariants, refusals,
     /// quiet, messages) [default: all]
     #[arg(long, value_name = "NAME")]
@@ -137,7 +142,7 @@ impl Scope {
         let bounds = bounds.with_duplicates(self.duplicates.unwrap_or(0)).over(network);
         let bounds =
             bounds.held_by(&self.holder).map_err(|error| UsageError::new(format!("--holder: {error}")))?;
-        Ok(Bounds {
+        let bounds = Bounds {
             entries: self.entries()?,
             window: self.window,
             news: News { overtake: self.news_overtake, late: self.news_late },
@@ -149,7 +154,28 @@ impl Scope {
             survivors: self.survivors,
             properties: self.properties()?,
             ..bounds
-        })
+        };
+        self.reduced(bounds)
+    }
+
+    /// Returns the bounds of a reduced search, if the flag asks for one.
+    fn reduced(&self, bounds: Bounds) -> Result<Bounds, UsageError> {
+        if !self.reduce {
+            return Ok(bounds);
+        }
+        if !bounds.can_be_reduced() {
+            return Err(UsageError::new(
+                "--reduce: not with failures, losses, duplicates or --entries endless; leave the flag out",
+            ));
+        }
+        let reduced = bounds.clone().reduced();
+        match bounds.properties.iter().find(|&property| !reduced.properties.contains(property)) {
+            Some(property) if !self.property.is_empty() => Err(UsageError::new(format!(
+                "--property {}: a reduced search does not decide it; leave --reduce out",
+                property.name()
+            ))),
+            _ => Ok(reduced),
+        }
     }
 
     fn check(&self, spec: &Spec) -> Result<(), UsageError> {

@@ -163,6 +163,8 @@ pub(super) fn document(spec: &Spec, bounds: &Bounds, found: &Timed) -> anyhow::R
         "messages_per_entry": messages,
         "bypass": report.bypass.as_ref().map(bypass),
         "withheld_requests": report.withheld,
+        "reduced": bounds.reduces,
+        "passed": report.passed,
         "story": story_spec(spec, bounds, &report.path).lines,
         "trace": trace::values(spec, bounds, &report.path)?,
         "round": report.round,
@@ -190,6 +192,9 @@ fn print(spec: &Spec, bounds: &Bounds, found: &Timed, out: &mut dyn Write) -> an
     writeln!(out, "  checked   {}", checked(spec, bounds).join(", "))?;
     let Report { states, depth, edges, local_states, .. } = report;
     writeln!(out, "  explored  {states} states, depth {depth}, {edges} edges, {local_states} local states")?;
+    if let Some(passed) = report.passed {
+        writeln!(out, "  reduced   {passed} further states were looked at and not kept")?;
+    }
     let each = bytes_per_state(report).map_or_else(String::new, |bytes| format!(", {bytes} bytes a state"));
     writeln!(out, "  cost      {seconds:.2} s, {} states/s{each}", rate(*states, *seconds))?;
     if let Some(level) = report.swept.filter(|_| report.verdict != Verdict::Unfinished) {
@@ -266,6 +271,7 @@ pub(super) fn describe(bounds: &Bounds) -> String {
         (bounds.news_first, "all know of a failure before anything else happens"),
         (bounds.returns, "sites may leave and request again in one step"),
         (bounds.survivors, "survivors must be served"),
+        (bounds.reduces, "reduced"),
     ] {
         if on {
             parts.push(what.to_owned());
