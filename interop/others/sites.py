@@ -11,6 +11,7 @@ input, each of which it answers with `ok` when that is done:
 It ends with its input, and all sites with it. The sites have the default settings, no certificates, and memory only for this run.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -102,8 +103,9 @@ class Sites:
             process.stdout.close()
 
 
-def main():
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+@contextlib.contextmanager
+def running(count):
+    """Gives sites that all take part, and ends them afterwards."""
     with tempfile.TemporaryDirectory() as directory:
         sites = Sites(count, directory)
         try:
@@ -112,22 +114,28 @@ def main():
             for at in range(count):
                 sites.until_ready(at)
             sites.until_complete()
-            print(json.dumps({"names": sites.names, "addresses": sites.addresses}), flush=True)
-            for line in sys.stdin:
-                order, *numbers = line.split()
-                those = [int(number) for number in numbers]
-                if order == "stop":
-                    sites.stop(those)
-                elif order == "start":
-                    for at in those:
-                        sites.start(at)
-                    for at in those:
-                        sites.until_ready(at)
-                else:
-                    raise SystemExit(f"'{order}' is neither 'stop' nor 'start'")
-                print("ok", flush=True)
+            yield sites
         finally:
             sites.stop(range(count), signal.SIGKILL)
+
+
+def main():
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    with running(count) as sites:
+        print(json.dumps({"names": sites.names, "addresses": sites.addresses}), flush=True)
+        for line in sys.stdin:
+            order, *numbers = line.split()
+            those = [int(number) for number in numbers]
+            if order == "stop":
+                sites.stop(those)
+            elif order == "start":
+                for at in those:
+                    sites.start(at)
+                for at in those:
+                    sites.until_ready(at)
+            else:
+                raise SystemExit(f"'{order}' is neither 'stop' nor 'start'")
+            print("ok", flush=True)
 
 
 if __name__ == "__main__":

@@ -69,9 +69,24 @@ const STEPS: &[Step] = &[
         run: others,
     },
     Step {
+        name: "others-node",
+        about: "the tests of Node's etcd3 in the same way; MESHLOCK_ETCD3_SOURCE names the folder where it is built with its tests",
+        run: others_node,
+    },
+    Step {
         name: "clients",
         about: "the clients of all languages while sites are killed, --storms rounds",
         run: clients,
+    },
+    Step {
+        name: "restarts",
+        about: "commands during rolling restarts of their sites, 25 for each of --runs, none of which may fail",
+        run: restarts,
+    },
+    Step {
+        name: "types",
+        about: "mypy --strict over the client for Python and its examples; installs mypy from PyPI",
+        run: types,
     },
     Step {
         name: "browsers",
@@ -300,13 +315,54 @@ fn promise(root: &Path, size: &Size) -> anyhow::Result<()> {
 }
 
 fn others(root: &Path, _: &Size) -> anyhow::Result<()> {
-    others::run(root)
+    others::run(root, others::FETCHED)
+}
+
+fn others_node(root: &Path, _: &Size) -> anyhow::Result<()> {
+    if std::env::var_os(others::ETCD3_SOURCE).is_none() {
+        let (variable, version) = (others::ETCD3_SOURCE, others::ETCD3_VERSION);
+        let why = format!(
+            "{variable} is not set: it names a folder with the sources of etcd3 {version}, where it is built with its tests"
+        );
+        return Err(Skipped(why).into());
+    }
+    others::run(root, others::GIVEN)
 }
 
 fn clients(root: &Path, size: &Size) -> anyhow::Result<()> {
     packages::install(packages::CI)?;
     let environment = [("MESHLOCK_CLIENT_KILLS", &*size.storms.to_string())];
     test(root, "--test clients", "the_examples_of_all_languages", &environment)
+}
+
+fn restarts(root: &Path, size: &Size) -> anyhow::Result<()> {
+    let environment = [("MESHLOCK_RESTART_COMMANDS", &*(25 * size.runs).to_string())];
+    test(root, "--test node", "a_rolling_restart_fails_no_command", &environment)
+}
+
+/// Checks the types of the client for Python as a program that uses it would: for the oldest version that it is for.
+fn types(root: &Path, _: &Size) -> anyhow::Result<()> {
+    let environment = crate::target_dir(root).join("mypy");
+    let mypy = environment.join("bin/mypy");
+    if !mypy.exists() {
+        succeeds(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+        let mut pip = Command::new(environment.join("bin/python"));
+        succeeds(pip.args(["-m", "pip", "install", "--quiet", "mypy==1.11.2"]))?;
+    }
+    let python = root.join("clients/python");
+    for files in ["src/meshlock", "examples"] {
+        let mut check = Command::new(&mypy);
+        check.args(["--strict", "--python-version", "3.9", "--cache-dir"]).arg(environment.join("cache"));
+        succeeds(check.current_dir(&python).env("MYPYPATH", "src:examples").arg(files))?;
+    }
+    Ok(())
+}
+
+/// Runs a command whose output is of interest.
+fn succeeds(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
+    ensure!(status.success(), "{command:?} failed");
+    Ok(())
 }
 
 /// Builds the program of the last release in a worktree of its own, and upgrades a cluster from it to this one.

@@ -33,7 +33,10 @@ def main() -> None:
     turn = first
     while turn < first + turns:
         try:
-            asyncio.run(EXAMPLES[name](directory, turn)) if name in ("leader", "pool") else EXAMPLES[name](directory, turn)
+            begun = EXAMPLES[name](directory, turn)
+            # Two of them are coroutines; the others are over.
+            if begun is not None:
+                asyncio.run(begun)
             turn += 1
         except meshlock.Lost:
             # A turn whose lock was lost is taken again.

@@ -1,11 +1,13 @@
 //! `soak --only others`: the tests that others wrote for their clients of etcd and Consul, against three sites of Meshlock.
 //!
-//! Nothing of their sources is in this repository: they come from Debian's packages and from PyPI. Only what starts their servers is
-//! replaced, by what lies in `interop/others`: each test gets three sites of its own, over which its calls are spread. What must come
-//! out of each test is in `interop/others/expected.txt`; the tables of `docs/etcd.md` and `docs/consul.md` are made of that.
+//! Nothing of their sources is in this repository: they come from Debian's packages and from PyPI, and those of Node's etcd3 from a
+//! folder that a variable names (`soak --only others-node`). Only what starts their servers is replaced, by what lies in
+//! `interop/others`: each test gets three sites of its own, over which its calls are spread. What must come out of each test is in
+//! `interop/others/expected.txt`; the tables of `docs/etcd.md` and `docs/consul.md` are made of that.
 
 mod expected;
 mod go;
+mod node;
 mod python;
 mod tables;
 
@@ -19,6 +21,7 @@ use anyhow::{Context, bail, ensure};
 use crate::packages::{self, Package, file, program};
 use crate::run::cargo;
 use expected::{EXPECTED, Expectation, Expected};
+pub(crate) use node::{SOURCE as ETCD3_SOURCE, VERSION as ETCD3_VERSION};
 pub(crate) use tables::write;
 
 /// What a test came to.
@@ -70,8 +73,13 @@ struct Places {
     meshlock: PathBuf,
 }
 
-/// Runs all suites, or those whose names begin with `MESHLOCK_OTHERS_SUITE`, and compares what comes out with what is expected.
-pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+/// The suites that need no sources but those that are fetched, and those that need more, by what their names begin with.
+pub(crate) const FETCHED: &[&str] = &["consul", "etcd", "python"];
+pub(crate) const GIVEN: &[&str] = &["node"];
+
+/// Runs the suites of some kinds, or of these those whose names begin with `MESHLOCK_OTHERS_SUITE`, and compares what comes out with what
+/// is expected.
+pub(crate) fn run(root: &Path, kinds: &[&str]) -> anyhow::Result<()> {
     packages::install(packages::CI)?;
     packages::install(PACKAGES)?;
     let places = Places {
@@ -84,8 +92,10 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let mut faults = Vec::new();
     for (suite, tests) in expected.suites().filter(|(suite, _)| suite.starts_with(&wanted)) {
         let results = match suite.split_once('/') {
+            Some((kind, _)) if !kinds.contains(&kind) => continue,
             Some(("etcd" | "consul", _)) => go::run(&places, suite)?,
             Some(("python", client)) => python::run(&places, suite, client)?,
+            Some(("node", _)) => node::run(&places, suite)?,
             _ => bail!("{EXPECTED}: there is no suite {suite}"),
         };
         let passed = results.values().filter(|outcome| **outcome == Outcome::Passed).count();

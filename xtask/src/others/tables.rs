@@ -27,6 +27,7 @@ const DOCUMENTS: &[(&str, Suites)] = &[
             ("python/etcd3", "python-etcd3 0.12.0: locks, leases"),
             ("python/aetcd", "aetcd 1.0.0: locks, leases"),
             ("python/etcd3gw", "etcd3gw 2.7.0: locks, leases"),
+            ("node/etcd3", "Node's etcd3 1.1.2: locks, leases, elections"),
         ],
     ),
     ("docs/consul.md", &[("consul/api", "Consul 1.8.7, Go's `api`: locks, semaphores, sessions")]),

@@ -48,7 +48,10 @@ pub(crate) fn subject_of_key(method: &Method, key: &str, query: &str) -> Option<
             KeyPath::Lock(lock) | KeyPath::Document(lock) => CallSubject::Lock(lock),
         }),
         // Any site can say who holds a lock. Which session changes a document shows only when it is compared with the current one.
-        KvCall::Read { .. } | KvCall::Write { write: KvWrite::Change { .. }, .. } => None,
+        // The site that is asked to delete a tree asks the others.
+        KvCall::Read { .. }
+        | KvCall::Write { write: KvWrite::Change { .. }, .. }
+        | KvCall::DeleteTree { .. } => None,
     }
 }
 

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use axum::http::Method;
+use meshlock_cluster::names::LockName;
 
 use super::duration;
 use super::errors::ConsulError;
-use super::names::KeyPath;
+use super::names::{KeyPath, lock_of_prefix};
 
 /// How long a blocking query waits by default, and at most.
 const DEFAULT_WAIT: Duration = Duration::from_mins(5);
@@ -15,8 +16,21 @@ const MAX_WAIT: Duration = Duration::from_mins(10);
 /// A call: the lock that it is about ([`KeyPath::lock`]), and what it does to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum KvCall {
-    Read { target: ReadTarget, format: ReadFormat, waits: Option<Waits> },
-    Write { key: String, path: KeyPath, write: KvWrite },
+    Read {
+        target: ReadTarget,
+        format: ReadFormat,
+        waits: Option<Waits>,
+    },
+    Write {
+        key: String,
+        path: KeyPath,
+        write: KvWrite,
+    },
+    /// Deletes all keys with a prefix, which is that of a lock.
+    DeleteTree {
+        prefix: String,
+        lock: LockName,
+    },
 }
 
 /// What a call reads.
@@ -150,7 +164,11 @@ impl KvCall {
             "DELETE" => {
                 given.one_of(&["recurse", "cas"])?;
                 if given.has("recurse") {
-                    return Err(ConsulError::not_a_lock("all keys with a prefix are deleted"));
+                    let prefix = key.to_owned();
+                    let lock = lock_of_prefix(key).ok_or_else(|| {
+                        ConsulError::not_a_lock("all keys with a prefix that is no lock's name are deleted")
+                    })?;
+                    return Ok(KvCall::DeleteTree { prefix, lock });
                 }
                 KvCall::write(key, KvWrite::Delete { index: given.number("cas")? })
             }
@@ -218,6 +236,8 @@ mod tests {
         assert_eq!(act("PUT", &[("cas", "0")]), KvWrite::Change { index: 0 });
         assert_eq!(act("DELETE", &[]), KvWrite::Delete { index: None });
         assert_eq!(act("DELETE", &[("cas", "9")]), KvWrite::Delete { index: Some(9) });
+        let tree = KvCall::DeleteTree { prefix: "jobs/".to_owned(), lock: "jobs".parse().unwrap() };
+        assert_eq!(call("DELETE", "jobs/", &[("recurse", "")]), Ok(tree));
         let read = call("GET", "jobs/.lock", &[]);
         let Ok(KvCall::Read { target: ReadTarget::Key { path, .. }, .. }) = read else { panic!("{read:?}") };
         assert_eq!(path.lock().as_str(), "jobs");
@@ -241,7 +261,8 @@ mod tests {
     fn what_is_no_lock_s_call_is_refused_with_the_reason() {
         for (method, key, given, status, words) in [
             ("PUT", "a", &[][..], 501, "Meshlock keeps locks, not data"),
-            ("DELETE", "a", &[("recurse", "")], 501, "docs/consul.md"),
+            ("DELETE", "", &[("recurse", "")], 501, "docs/consul.md"),
+            ("DELETE", "a", &[("recurse", ""), ("cas", "1")], 400, "Conflicting flags"),
             ("PUT", "a", &[("acquire", "1"), ("release", "2")], 400, "Conflicting flags"),
             ("PUT", "a", &[("cas", "x")], 400, "?cas=x is not a number"),
             ("PUT", "a", &[("acquire", "S"), ("flags", "-1")], 400, "?flags=-1 is not a number"),

@@ -142,5 +142,9 @@ async fn answer(
         KvCall::Write { key, path, write } => {
             Ok(axum::Json(consul.write(caller, key, path, write, (body, target)).await?).into_response())
         }
+        KvCall::DeleteTree { prefix, lock } => {
+            consul.delete_tree(caller, &prefix, &lock, target).await?;
+            Ok(axum::Json(true).into_response())
+        }
     }
 }

@@ -175,7 +175,7 @@ impl Consul {
     }
 
     /// Releases a lock or a permit.
-    fn let_go(&self, caller: &Admitted, lock: &LockName, lease: LeaseId) -> bool {
+    pub(super) fn let_go(&self, caller: &Admitted, lock: &LockName, lease: LeaseId) -> bool {
         let released = self.sessions.release(caller, &registry_name(lock, lease)).is_some();
         self.records().remove_held(lease, lock);
         self.touch();
@@ -183,7 +183,7 @@ impl Consul {
     }
 
     /// Withdraws a session's request for a permit, and releases the permit if it has one.
-    fn withdraw(&self, caller: &Admitted, lock: &LockName, lease: LeaseId) -> bool {
+    pub(super) fn withdraw(&self, caller: &Admitted, lock: &LockName, lease: LeaseId) -> bool {
         let permit = self.records().held(lease, lock).is_some_and(|(form, _)| *form == Form::Permit);
         let released = permit && self.let_go(caller, lock, lease);
         let removed = self.records().remove_contender(lease, lock);

@@ -28,6 +28,7 @@ mod records;
 mod sessions;
 #[cfg(test)]
 mod tests;
+mod trees;
 mod view;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

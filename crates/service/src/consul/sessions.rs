@@ -164,7 +164,11 @@ impl Consul {
     }
 
     /// Returns the caller's sessions of another member.
-    async fn sessions_at(&self, caller: &Admitted, site: &SiteName) -> Result<Vec<Value>, ConsulError> {
+    pub(super) async fn sessions_at(
+        &self,
+        caller: &Admitted,
+        site: &SiteName,
+    ) -> Result<Vec<Value>, ConsulError> {
         let unanswered = |why: &str| {
             let message =
                 format!("meshlock: the sessions of the site '{site}' are not known: {why}; try again");

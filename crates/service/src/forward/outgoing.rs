@@ -328,13 +328,18 @@ impl Sessions {
         site: &SiteName,
         target: &str,
     ) -> Result<Option<ForwardedAnswer>, Status> {
-        let request = ForwardedRequest {
-            method: "GET".to_owned(),
-            target: target.to_owned(),
-            headers: Vec::new(),
-            body: Vec::new(),
-        };
-        Ok(self.ask_site(caller, site, request).await?)
+        Ok(self.ask_site(caller, site, bare("GET", target, &[])).await?)
+    }
+
+    /// Lets another member execute a DELETE for what it has itself. Returns `None` if it serves no clients.
+    pub(crate) async fn delete_at_site(
+        &self,
+        caller: &Admitted,
+        site: &SiteName,
+        target: &str,
+    ) -> Result<Option<ForwardedAnswer>, Status> {
+        self.front().note_forwarded(caller, site, &audited("DELETE", target));
+        Ok(self.ask_site(caller, site, bare("DELETE", target, &[])).await?)
     }
 
     async fn ask_site(
@@ -365,17 +370,26 @@ impl Sessions {
         target: &str,
         body: &[u8],
     ) -> Result<Option<ForwardedAnswer>, Status> {
-        let request = ForwardedRequest {
-            method: "PUT".to_owned(),
-            target: target.to_owned(),
-            headers: Vec::new(),
-            body: body.to_vec(),
-        };
-        let path = target.split_once('?').map_or(target, |(path, _)| path);
-        let audited: String = format!("PUT {path}").chars().take(MAX_AUDITED).collect();
         let subject = (&CallSubject::Lease(lease), None);
-        Ok(self.dispatch(caller, subject, &request, Some(&audited)).await?)
+        let call = audited("PUT", target);
+        Ok(self.dispatch(caller, subject, &bare("PUT", target, body), Some(&call)).await?)
     }
+}
+
+/// Builds a request without headers.
+fn bare(method: &str, target: &str, body: &[u8]) -> ForwardedRequest {
+    ForwardedRequest {
+        method: method.to_owned(),
+        target: target.to_owned(),
+        headers: Vec::new(),
+        body: body.to_vec(),
+    }
+}
+
+/// Returns how the audit log names a call.
+fn audited(method: &str, target: &str) -> String {
+    let path = target.split_once('?').map_or(target, |(path, _)| path);
+    format!("{method} {path}").chars().take(MAX_AUDITED).collect()
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ fn a_lock_that_no_rule_names_is_out_of_reach_through_consul_s_calls_too() {
             ("PUT", format!("/v1/kv/other/{id}?acquire={id}")),
             ("PUT", "/v1/kv/other/.lock?cas=0".to_owned()),
             ("DELETE", "/v1/kv/other".to_owned()),
+            ("DELETE", "/v1/kv/other/?recurse".to_owned()),
         ] {
             let said = server.call(Some("ci"), method, &path, &document).await;
             assert_eq!(said.status, 403, "{method} {path}: {said:?}");
@@ -47,6 +48,37 @@ fn a_held_key_is_deleted_by_its_holder_and_by_nobody_else() {
         assert_eq!(server.call(Some("ops"), "GET", "/v1/kv/a", "").await.body[0]["Session"], id);
         assert_eq!(server.call(Some("ci"), "DELETE", "/v1/kv/a", "").await.body, true);
         assert_eq!(server.call(Some("ops"), "GET", "/v1/kv/a", "").await.status, 404);
+    });
+}
+
+#[test]
+fn the_caller_s_keys_with_a_prefix_are_deleted_and_nobody_else_s() {
+    async_test(async {
+        let rules: &[(&str, &str, &[Verb])] = &[("ci", "*", &ALL), ("ops", "*", &ALL)];
+        let server = TestServer::new(rules, &["ci", "ops"]);
+        let (ci, ops) = (session(&server, "ci").await, session(&server, "ops").await);
+        let enter = |holders: Value| json!({ "Limit": 2, "Holders": holders }).to_string();
+        for (who, path, body) in [
+            ("ci", format!("/v1/kv/pool/{ci}?acquire={ci}"), String::new()),
+            ("ci", "/v1/kv/pool/.lock?cas=0".to_owned(), enter(json!({ &ci: true }))),
+            ("ci", format!("/v1/kv/pool/mine?acquire={ci}"), String::new()),
+            ("ci", format!("/v1/kv/other?acquire={ci}"), String::new()),
+            ("ops", format!("/v1/kv/pool/its?acquire={ops}"), String::new()),
+        ] {
+            let said = server.call(Some(who), "PUT", &path, &body).await;
+            assert_eq!(said.body, true, "{path}: {said:?}");
+        }
+        let keys = async || server.call(Some("ops"), "GET", "/v1/kv/pool?keys", "").await.body;
+        let all = keys().await;
+        assert_eq!(all.as_array().unwrap().len(), 4, "{all}");
+        // Somebody else has a permit: nothing is deleted.
+        let refused = server.call(Some("ops"), "DELETE", "/v1/kv/pool?recurse", "").await;
+        assert_eq!((refused.status.as_u16(), keys().await), (409, all), "{refused:?}");
+        assert_eq!(server.call(Some("ci"), "DELETE", "/v1/kv/pool?recurse", "").await.body, true);
+        assert_eq!(keys().await, json!(["pool/its"]));
+        assert_eq!(server.call(Some("ops"), "GET", "/v1/kv/other", "").await.body[0]["Session"], ci);
+        // What does not exist is deleted without a word.
+        assert_eq!(server.call(Some("ci"), "DELETE", "/v1/kv/pool?recurse", "").await.body, true);
     });
 }
 

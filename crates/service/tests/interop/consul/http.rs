@@ -226,3 +226,37 @@ fn the_document_of_a_semaphore_is_changed_by_check_and_set() {
     assert_eq!(seen[7], json!(true));
     assert_eq!(seen[9], json!(["pool/.lock", "pool/1", "pool/2"]));
 }
+
+#[test]
+fn all_keys_with_a_prefix_are_deleted_in_one_call() {
+    if !needs_program("curl") {
+        return;
+    }
+    let seen = Server::compare(|server| {
+        let (first, second) = (server.session(), server.session());
+        let mut seen = Vec::new();
+        for session in [&first, &second] {
+            seen.push(server.put(&format!("/v1/kv/pool/{session}?acquire={session}"), "").body);
+        }
+        let document = json!({ "Limit": 2, "Holders": { &first: true, &second: true } }).to_string();
+        let one = json!({ "Limit": 2, "Holders": { &first: true } }).to_string();
+        let flags = 0xe0f6_9a2b_aa41_4de0_u64;
+        let write = |index: u64, document: &str| {
+            server.put(&format!("/v1/kv/pool/.lock?cas={index}&flags={flags}"), document).body
+        };
+        seen.push(write(0, &one));
+        let index = server.get("/v1/kv/pool/.lock").entry()["ModifyIndex"].as_u64().unwrap();
+        seen.push(write(index, &document));
+        seen.push(server.put(&format!("/v1/kv/pool/own?acquire={first}"), "").body);
+        seen.push(server.put(&format!("/v1/kv/jobs?acquire={first}"), "").body);
+        seen.push(server.ask("DELETE", "/v1/kv/pool?recurse", "").body);
+        seen.push(json!(server.get("/v1/kv/pool?keys").status));
+        seen.push(json!(server.get("/v1/kv/jobs").status));
+        seen.push(server.ask("DELETE", "/v1/kv/pool?recurse", "").body);
+        seen.push(json!(server.ask("DELETE", "/v1/kv/pool?recurse&cas=1", "").status));
+        seen
+    });
+    let gone = [json!(true), json!(404), json!(200), json!(true), json!(400)];
+    assert_eq!(seen[..6], std::array::from_fn::<_, 6, _>(|_| json!(true)));
+    assert_eq!(seen[6..], gone);
+}

@@ -119,6 +119,45 @@ fn a_semaphore_counts_the_permits_of_all_sites_and_of_other_clients() {
 }
 
 #[test]
+fn keys_with_a_prefix_are_deleted_at_all_sites_unless_another_client_holds_the_lock() {
+    if !needs_program("curl") {
+        return;
+    }
+    let cluster = Cluster::start();
+    let sessions: Vec<String> = (1..=3).map(|site| cluster.session(site)).collect();
+    let held = || cluster.ask(1, "GET", "/v1/kv/pool/.lock?raw", "").body["Holders"].clone();
+    let enter = |site: usize| {
+        let session = &sessions[site - 1];
+        cluster.ask(site, "PUT", &format!("/v1/kv/pool/{session}?acquire={session}"), "");
+        let seen = cluster.ask(site, "GET", "/v1/kv/pool/.lock", "");
+        let index = seen.body[0]["ModifyIndex"].as_u64().unwrap_or(0);
+        let mut holders = held().as_object().cloned().unwrap_or_default();
+        holders.insert(session.clone(), json!(true));
+        let next = json!({ "Limit": 3, "Holders": holders }).to_string();
+        cluster.ask(site, "PUT", &format!("/v1/kv/pool/.lock?cas={index}"), &next).body == true
+    };
+    eventually("two are inside", || enter(1));
+    eventually("two are inside", || enter(2));
+    assert!(cluster.acquire(3, "pool/locks/a", &sessions[2], ""));
+    // A holder without a session is another client: nothing is deleted.
+    let own = cluster.post(2, "/v1/locks/pool/acquire", &json!({ "permits": 3 }));
+    let refused = cluster.ask(3, "DELETE", "/v1/kv/pool?recurse", "");
+    let why = refused.body.as_str().unwrap_or_default();
+    assert!(refused.status == 409 && why.contains("which is not the caller's"), "{refused:?}");
+    assert_eq!(held().as_object().map(serde_json::Map::len), Some(3));
+    let given = cluster.post(2, "/v1/locks/pool/release", &json!({ "session": own["session"] }));
+    assert_eq!(given["held"], true, "{given}");
+    // Asked at a site where none of the permits is.
+    assert_eq!(cluster.ask(3, "DELETE", "/v1/kv/pool?recurse", "").body, true);
+    for site in 1..=3 {
+        assert_eq!(cluster.ask(site, "GET", "/v1/kv/pool?keys", "").status, 404, "site {site}");
+        assert_eq!(cluster.ask(site, "GET", "/v1/kv/pool/locks/a", "").status, 404, "site {site}");
+    }
+    // The sessions are still there, and may have it again.
+    eventually("one is inside again", || enter(2));
+}
+
+#[test]
 fn the_document_of_a_semaphore_is_read_at_one_site_and_changed_at_another() {
     if !needs_program("curl") {
         return;
