@@ -76,7 +76,7 @@ pub(crate) fn bounds() -> Bounds {
     Bounds::new(3, 1).checking(Properties::all().without(Property::Fences))
 }
 
-/// Explores one structure for the properties of [`bounds`], under the rules `deadlock` (an option of `sanders`).
+/// Explores one structure within `bounds`, under the rules `deadlock` (an option of `sanders`).
 pub fn judge(structure: InformationStructure, deadlock: &str) -> JudgedStructure {
     let report = explored(&structure, deadlock, &bounds());
     JudgedStructure { flaw: structure.check().err(), structure, report }
