@@ -60,7 +60,7 @@
 //!   third one knows (I5, I6), and if the token was lost, the answers say who waits.
 //! - Section VI-C takes it as known which part has the token; here the smallest site of two parts that merge asks. The token may
 //!   also be lost on its way across; then a new one is made once the network is whole. Two inactive parts are "notified that
-//!   they are now a part of a bigger" one; here they also arrange themselves, so that it is a part as any other. A split or
+//!   they are now a part of a bigger" one; here one also joins the other, so that it is a part as any other. A split or
 //!   merger is dealt with before the next one. Method 1 forgets to let i1 look to those that
 //!   it tells not to look to it, and neither method lets a site that waits ask its new row; both are done
 //!   (`partition.rs`).

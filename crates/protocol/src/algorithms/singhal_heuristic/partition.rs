@@ -3,8 +3,8 @@
 //! While it is split, into two parts or more, the sites of each part go on as if all others had failed; only one part can
 //! have the token. When two parts merge, the smallest of their sites asks the others for their trails (`recovery.rs`) and so
 //! learns which of the two is active, and tells them all. The sites of the other part *join*: they look to all of the active
-//! part, which does not look to them, and arrange themselves above it. If neither is active, all sites of both arrange
-//! themselves anew, and wait in a bigger inactive part. Only when the network is whole again is it certain that the token was
+//! part, which does not look to them, and arrange themselves above it. If neither is active, the other part
+//! joins that of the site that asks, and all wait in a bigger inactive part. Only when the network is whole again is it certain that the token was
 //! lost on its way across; then that site makes a new one. The paper has two methods of arranging the sites that join:
 //!
 //! ```text
@@ -106,18 +106,10 @@ impl SinghalHeuristic {
         part
     }
 
-    /// The round has shown that the token is in the part of `active`: the others join it. If there is none, all sites
-    /// arrange themselves as one inactive part.
-    pub(super) fn merge_into_part_of(
-        &mut self,
-        active: Option<SiteId>,
-        round: Number,
-        out: &mut Outbox<Message>,
-    ) {
+    /// The round has shown that the token is in the part of `site`, or in neither part: the others join that one.
+    pub(super) fn merge_into_part_of(&mut self, site: SiteId, round: Number, out: &mut Outbox<Message>) {
         let mut joining = self.present();
-        if let Some(site) = active {
-            joining.subtract(&self.part_of(site));
-        }
+        joining.subtract(&self.part_of(site));
         let mut others = self.present();
         others.remove(self.me);
         out.send_all(&others, &Message::Merge { round, joining: joining.clone() });

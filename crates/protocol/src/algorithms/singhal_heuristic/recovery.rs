@@ -325,8 +325,8 @@ impl SinghalHeuristic {
         // What is here cannot be lost, whatever a peer says.
         let is_here = self.holds_token() || !self.is_lost(latest);
         if merging {
-            let active = if is_here { Some(seen_at) } else { (!self.is_split()).then_some(self.me) };
-            self.merge_into_part_of(active, round.id, out);
+            // If neither part has it, the other joins mine.
+            self.merge_into_part_of(if is_here { seen_at } else { self.me }, round.id, out);
         }
         // Beyond a split it may still exist.
         if !is_here && !self.is_split() {

@@ -135,7 +135,7 @@ fn split_into_three(merge: &str) -> Heuristic {
 }
 
 /// Reference: section VI-C, "all the sites in both partitions have to be notified that they are now a part of a bigger (inactive)
-/// partition". They arrange themselves, and nobody makes a token: it is beyond the other split.
+/// partition". One joins the other, and nobody makes a token: it is beyond the other split.
 #[test]
 fn two_inactive_parts_become_a_bigger_one() {
     let [s0, s1, s2, s3, s4] = SiteId::first();
