@@ -81,7 +81,8 @@ pub trait Site: Clone + Debug + Eq + Hash {
         let _ = (away, out);
     }
 
-    /// The network is whole again: the sites in `back` can be reached. Every site on both sides is told.
+    /// Two parts of a split network are one again: the sites in `back`, which were a part, can be reached. Every site of
+    /// both parts is told. Other parts may still be away.
     fn reunited(&mut self, back: &SiteSet, out: &mut Outbox<Self::Message>) {
         let _ = (back, out);
     }

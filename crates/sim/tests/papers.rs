@@ -34,6 +34,7 @@ const TEXTS: [(&str, &[&str]); 5] = [
             "9.6.4",
             "9.7",
             "9.8",
+            "Theorem 9.3, Maekawa",
             "9.8.1",
             "9.9",
             "9.9.1",
@@ -44,6 +45,7 @@ const TEXTS: [(&str, &[&str]); 5] = [
             "9.9.6",
             "9.10",
             "9.11",
+            "Theorem 9.3, Suzuki–Kasami",
             "9.12",
             "9.12.1",
             "9.12.2",
@@ -75,8 +77,8 @@ const TEXTS: [(&str, &[&str]); 5] = [
     (
         "Singhal 1989, A Heuristically-Aided Algorithm for Mutual Exclusion",
         &[
-            "I", "II", "III-A", "III-B", "III-C", "III-D", "III-E", "III-F", "III-G", "III-H", "IV", "V-A",
-            "V-B", "V-C", "V-D", "VI-A", "VI-B", "VI-C", "VII", "Appendix",
+            "I", "II", "III-A", "III-B", "III-C", "III-D", "III-E", "III-F", "III-G", "III-H", "IV-A",
+            "IV-B", "IV-C", "V-A", "V-B", "V-C", "V-D", "VI-A", "VI-B", "VI-C", "VII", "Appendix",
         ],
     ),
     (

@@ -1,12 +1,13 @@
 //! Sanders' theorem, by exploration: which information structures guarantee exclusion, and that the algorithm over them serves every
 //! request, with and without failures.
 
-use meshlock_check::theorem::{STRUCTURES, judge, structure};
+use meshlock_check::theorem::{STRUCTURES, explore_exclusion, judge, of_footnote, structure};
 use meshlock_check::{Bounds, Property, Report, Verdict, errata, explore, explore_spec};
 use meshlock_protocol::algorithms::sanders::Sanders;
+use meshlock_protocol::information::InformationStructure;
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::{Delivery, Violation};
-use meshlock_protocol::{Described, SiteId};
+use meshlock_protocol::{Described, SiteId, SiteSet};
 
 fn explored(bounds: &Bounds, options: &[(&str, &str)]) -> Report {
     let mut values = Values::defaults(&Sanders::INFO);
@@ -36,6 +37,45 @@ fn of_all_structures_of_three_sites_exactly_those_that_satisfy_the_theorem_exclu
 #[test]
 fn the_same_structures_exclude_and_serve_everyone_under_the_rules_of_section_5() {
     assert_eq!(theorem_and_machine_agree("fail"), (297, 1_541_028));
+}
+
+/// Reference: section 4, the footnote: conditions that suffice where a site need not keep track of itself. Of structures that
+/// differ only in the names of the sites one is explored.
+#[test]
+fn structures_that_satisfy_the_footnote_exclude() {
+    assert_eq!(of_footnote().count(), 1970);
+    let mut explored = 0;
+    for structure in of_footnote().filter(is_first_of_its_kind) {
+        let report = explore_exclusion(&structure, "yield");
+        assert_eq!(report.verdict, Verdict::Holds, "{structure}");
+        explored += 1;
+    }
+    assert_eq!(explored, 347);
+}
+
+/// Whether no renaming of the three sites gives a structure that is written before this one.
+fn is_first_of_its_kind(structure: &InformationStructure) -> bool {
+    const RENAMINGS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    let text = structure.to_string();
+    RENAMINGS.iter().all(|names| {
+        let old = |site: SiteId| SiteId::new(names[site.index()]);
+        let renamed = InformationStructure::from_fn(3, |i| {
+            let rename = |set: &SiteSet| SiteId::all(3).filter(|&k| set.contains(old(k))).collect();
+            (rename(structure.inform(old(i))), rename(structure.request(old(i))))
+        });
+        renamed.to_string() >= text
+    })
+}
+
+/// What the footnote demands of two sites that ask each other: each must keep track of itself.
+#[test]
+fn two_sites_that_ask_each_other_and_forget_themselves_get_in_together() {
+    for text in ["+1/+0/x", "0+1/+0/x", "+1/1+0/x"] {
+        let structure = InformationStructure::parse(3, text).expect("a structure of three sites");
+        assert!(!structure.satisfies_footnote(), "{text}");
+        let report = explore_exclusion(&structure, "yield");
+        assert_eq!(report.verdict.property(), Some(Property::Exclusion), "{text}");
+    }
 }
 
 /// Reference: section 5, INQUIRE, step 2, of which the erratum `sanders-fail-kept` says that only yielding inside does harm.

@@ -128,6 +128,23 @@ impl InformationStructure {
         }
     }
 
+    /// Whether the structure satisfies the theorem of the footnote, which does not require that every site minds its own state. Its
+    /// conditions are sufficient:
+    ///
+    /// - a: I_i ⊆ R_i.
+    /// - b: for all i ≠ j, I_i ∩ I_j ≠ ∅, or all of i ∈ I_i, j ∈ I_j, i ∈ R_j and j ∈ R_i.
+    pub fn satisfies_footnote(&self) -> bool {
+        let ask_each_other = |i: SiteId, j: SiteId| {
+            let minds_itself = |site: SiteId| self.inform(site).contains(site);
+            minds_itself(i) && minds_itself(j) && self.request(i).contains(j) && self.request(j).contains(i)
+        };
+        self.all().all(|i| {
+            let mut others = self.all().filter(|&j| j != i);
+            self.inform(i).is_subset(self.request(i))
+                && others.all(|j| self.inform(i).intersects(self.inform(j)) || ask_each_other(i, j))
+        })
+    }
+
     /// Whether no schedule deadlocks even under the plain rules of section 3, provided that a waiting site gives
     /// its own grant back to an earlier request. It is so if every site keeps track of itself only (whoever waits,
     /// waits for an earlier request), and if all ask one and the same site besides themselves (one queue). Both
@@ -206,6 +223,16 @@ mod tests {
             says("0.1-1/0.1"),
             "condition a: site 0 informs {1} without asking; put {1} into its request set"
         );
+    }
+
+    #[test]
+    fn by_the_footnote_a_site_need_not_mind_itself_if_a_third_one_does() {
+        let satisfies = |text: &str| InformationStructure::parse(3, text).unwrap().satisfies_footnote();
+        assert!(satisfies("2/2/2"));
+        assert!(satisfies("0+1/1+0/0.1"));
+        // Each asks the other, but one of the two does not mind itself.
+        assert!(!satisfies("0+1/+0/0.1"));
+        assert!(!satisfies("2-2/2/2"));
     }
 
     #[test]

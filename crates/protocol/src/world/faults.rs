@@ -22,8 +22,8 @@ pub(super) struct Faults {
     untold_return: BTreeMap<SiteId, SiteSet>,
     /// What the news of failures do not wait for.
     news: News,
-    /// One side of a split network; empty while the network is whole.
-    away: SiteSet,
+    /// The parts of a split network; empty while the network is whole.
+    parts: Vec<SiteSet>,
 }
 
 /// What the news of failures do not wait for.
@@ -51,7 +51,7 @@ impl Faults {
 
     /// Whether a site is down now, the network is split now, or a message was lost.
     pub(super) fn is_amid_one(&self) -> bool {
-        !self.down.is_empty() || !self.untold.is_empty() || !self.away.is_empty() || self.lost
+        !self.down.is_empty() || !self.untold.is_empty() || !self.parts.is_empty() || self.lost
     }
 }
 
@@ -68,12 +68,20 @@ impl<A: Algorithm> World<A> {
 
     /// Whether the network is split between the two sites.
     pub fn is_cut(&self, from: SiteId, to: SiteId) -> bool {
-        self.faults.away.contains(from) != self.faults.away.contains(to)
+        self.faults.parts.iter().any(|part| part.contains(from) != part.contains(to))
     }
 
-    /// One side of a split network; empty while the network is whole.
-    pub fn away(&self) -> &SiteSet {
-        &self.faults.away
+    /// The sites that were split off from the rest of the network; empty while it is whole.
+    pub fn away(&self) -> SiteSet {
+        self.faults.parts.iter().skip(1).flat_map(SiteSet::iter).collect()
+    }
+
+    /// The parts of the network: one while it is whole.
+    pub fn parts(&self) -> Vec<SiteSet> {
+        if self.faults.parts.is_empty() {
+            return vec![SiteSet::all(self.cluster.sites)];
+        }
+        self.faults.parts.clone()
     }
 
     /// The same world, in which the news of failures do not wait for everything that they usually wait for.
@@ -157,36 +165,59 @@ impl<A: Algorithm> World<A> {
         self.step(site, |machine, out| machine.restart(out))
     }
 
-    /// Splits the network cleanly into `away` and the rest. What is in flight across the split is lost, and every running
-    /// site is told at once. Returns what each of them does, in the order of the sites.
+    /// Splits `away` off cleanly: every part of the network that has sites in it and others becomes two. What is in flight
+    /// across the split is lost, and every running site that loses others is told at once. Returns what each of them does,
+    /// in the order of the sites.
     pub fn split(&mut self, away: &SiteSet) -> Told<A::Message> {
-        assert!(self.faults.away.is_empty(), "the network is split already");
         self.faults.ever = true;
-        self.faults.away = away.clone();
+        let before = self.parts();
+        let left = before.iter().map(|part| without(part, away));
+        let split_off = before.iter().map(|part| part.intersection(away));
+        let after: Vec<SiteSet> = left.chain(split_off).filter(|part| !part.is_empty()).collect();
         self.channels.retain(|(from, to)| away.contains(from) == away.contains(to));
-        self.tell_both_sides_of(away, A::partitioned)
+        self.change_parts(&before, after, without, A::partitioned)
     }
 
-    /// Makes the network whole again, and tells every running site at once. Returns what each of them does, in the order
-    /// of the sites.
+    /// Makes one part of those of the two sites, and tells every running site of both at once. Returns what each of them
+    /// does, in the order of the sites.
+    pub fn merge(&mut self, one: SiteId, other: SiteId) -> Told<A::Message> {
+        assert!(self.is_cut(one, other), "{one} and {other} reach each other");
+        let before = self.parts();
+        let (merged, mut after): (Vec<SiteSet>, Vec<SiteSet>) =
+            before.iter().cloned().partition(|part| part.contains(one) || part.contains(other));
+        after.insert(0, merged.iter().flat_map(SiteSet::iter).collect());
+        self.change_parts(&before, after, |old, new| without(new, old), A::reunited)
+    }
+
+    /// Makes a network of two parts whole again, and tells every running site at once. Returns what each of them does, in
+    /// the order of the sites.
     pub fn heal(&mut self) -> Told<A::Message> {
-        assert!(!self.faults.away.is_empty(), "the network is whole");
-        let away = std::mem::take(&mut self.faults.away);
-        self.tell_both_sides_of(&away, A::reunited)
+        let parts = self.parts();
+        let [home, away] = &parts[..] else {
+            panic!("a network is healed that has {} parts", parts.len());
+        };
+        let (one, other) = (home.first(), away.first());
+        self.merge(one.expect("a part has a site"), other.expect("a part has a site"))
     }
 
-    fn tell_both_sides_of(
+    /// Replaces the parts `before` by those `after`, and makes `call` at each running site whose part has changed, with the sites that
+    /// make the difference of its old and its new part.
+    fn change_parts(
         &mut self,
-        away: &SiteSet,
+        before: &[SiteSet],
+        after: Vec<SiteSet>,
+        difference: fn(&SiteSet, &SiteSet) -> SiteSet,
         call: fn(&mut A, &SiteSet, &mut Outbox<A::Message>),
     ) -> Told<A::Message> {
-        let mut home = SiteSet::all(self.cluster.sites);
-        home.subtract(away);
+        self.faults.parts = if after.len() > 1 { after.clone() } else { Vec::new() };
+        let part_of = |parts: &[SiteSet], site: SiteId| {
+            parts.iter().find(|part| part.contains(site)).cloned().unwrap_or_default()
+        };
         let mut told = Vec::new();
-        for site in SiteId::all(self.cluster.sites) {
-            if self.is_up(site) {
-                let other_side = if away.contains(site) { &home } else { away };
-                told.push((site, self.step(site, |machine, out| call(machine, other_side, out))));
+        for site in SiteId::all(self.cluster.sites).filter(|&site| self.is_up(site)).collect::<Vec<_>>() {
+            let changed = difference(&part_of(before, site), &part_of(&after, site));
+            if !changed.is_empty() {
+                told.push((site, self.step(site, |machine, out| call(machine, &changed, out))));
             }
         }
         told
@@ -202,4 +233,11 @@ impl<A: Algorithm> World<A> {
         self.faults.untold.retain(|_, untold| !untold.is_empty());
         self.faults.untold_return.retain(|_, untold| !untold.is_empty());
     }
+}
+
+/// The sites of `part` that are not in `others`.
+fn without(part: &SiteSet, others: &SiteSet) -> SiteSet {
+    let mut rest = part.clone();
+    rest.subtract(others);
+    rest
 }

@@ -1,7 +1,7 @@
-//! Speed of the simulator: `cargo bench -p meshlock-sim`.
+//! Speed of the simulator: `cargo bench -p meshlock-sim`; words choose parts, as in `cargo bench -p meshlock-sim -- scale peers`.
 //!
-//! All figures are events per second of CPU time, not of elapsed time, and each is the best of three runs: other work of the machine
-//! then has the least influence.
+//! All figures are events per second of CPU time, not of elapsed time, and each is the median of three runs. What is compared runs in
+//! turns, so that other work of the machine slows all of it down alike.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -14,14 +14,24 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Number of measurements of each figure.
+/// Number of measurements of each figure; odd, for the median.
 const ROUNDS: usize = 3;
 
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads its arguments; the crate itself does not")]
 fn main() {
-    engine::print();
-    scale::print();
-    queue::print();
-    peers::print();
+    // Cargo adds `--bench`.
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let parts: [(&str, fn()); 4] = [
+        ("engine", engine::print),
+        ("scale", scale::print),
+        ("queue", queue::print),
+        ("peers", peers::print),
+    ];
+    for (name, print) in parts {
+        if words.is_empty() || words.iter().any(|word| word == name) {
+            print();
+        }
+    }
 }
 
 /// Returns the CPU seconds that this process has used.
@@ -38,7 +48,9 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     (done, cpu_seconds() - start)
 }
 
-/// The largest of several measured speeds.
-fn best(speeds: impl Iterator<Item = f64>) -> f64 {
-    speeds.fold(0.0, f64::max)
+/// The median of several measured speeds.
+fn median(speeds: impl IntoIterator<Item = f64>) -> f64 {
+    let mut speeds: Vec<f64> = speeds.into_iter().collect();
+    speeds.sort_by(f64::total_cmp);
+    speeds[speeds.len() / 2]
 }

@@ -15,7 +15,7 @@ use std::process::Command;
 
 use meshlock_sim::settings::Load;
 
-use crate::{ROUNDS, best, engine};
+use crate::{ROUNDS, engine, median};
 
 /// Another simulator that is installed.
 struct Peer {
@@ -90,14 +90,14 @@ pub(crate) fn print() {
             speeds.extend(peer.speed());
         }
     }
-    let ours = best(ours.into_iter());
+    let ours = median(ours);
     println!("  {:<30} {:>7.2}", "Meshlock", ours / 1e6);
     for (peer, speeds) in peers.iter().zip(theirs) {
         if speeds.is_empty() {
             println!("  {:<30} failed; run {} to see why", peer.name, peer.program.display());
             continue;
         }
-        let speed = best(speeds.into_iter());
+        let speed = median(speeds);
         println!("  {:<30} {:>7.2}   Meshlock is {:.1} times as fast", peer.name, speed / 1e6, ours / speed);
     }
 }

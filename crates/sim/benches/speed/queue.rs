@@ -13,7 +13,7 @@ use meshlock_sim::draw::Draw;
 use meshlock_sim::engine::event_bytes;
 use meshlock_sim::queue::EventQueue;
 
-use crate::{ROUNDS, best, timed};
+use crate::{ROUNDS, median, timed};
 
 const STEPS: u32 = 2_000_000;
 
@@ -90,8 +90,8 @@ pub(crate) fn print() {
     println!("event queue, events of {bytes} bytes: million steps (one out, one in) per CPU second");
     println!("  {:>9} {:>8} {:>12} {:>6}", "waiting", "ours", "BinaryHeap", "ratio");
     for size in [10, 100, 10_000, 1_000_000] {
-        let ours = best((0..ROUNDS).map(|_| ours(size)));
-        let standard = best((0..ROUNDS).map(|_| standard(size)));
+        let ours = median((0..ROUNDS).map(|_| ours(size)));
+        let standard = median((0..ROUNDS).map(|_| standard(size)));
         println!("  {size:>9} {:>8.1} {:>12.1} {:>6.2}", ours / 1e6, standard / 1e6, ours / standard);
     }
     println!();

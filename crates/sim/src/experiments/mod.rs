@@ -10,6 +10,7 @@ mod chapter_9;
 mod exercises;
 mod interval;
 mod lodha;
+mod maekawa;
 mod row;
 mod sanders;
 mod singhal;
@@ -111,6 +112,7 @@ pub const ALL: &[Experiment] = &[
     bulgannawar::LARGER_E,
     chapter_9::MESSAGES,
     chapter_9::DELAYS,
+    maekawa::DEADLOCKS,
     chapter_9::RING,
     exercises::NINE_2,
     exercises::NINE_3,

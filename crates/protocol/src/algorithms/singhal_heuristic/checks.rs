@@ -1,5 +1,6 @@
 //! The numbered invariants, one assertion each.
 
+use crate::SiteId;
 use crate::invariant;
 use crate::registry::info::Text;
 use crate::site::InFlight;
@@ -32,6 +33,7 @@ pub(super) fn together(
     sites: &[&SinghalHeuristic],
     in_flight: &[InFlight<'_, Message>],
 ) -> Result<(), &'static str> {
+    cases_that_cannot_occur(sites, in_flight)?;
     let recovering =
         |site: &SinghalHeuristic| site.recovery.as_ref().is_some_and(|recovery| !recovery.is_settled());
     let rearranging =
@@ -71,6 +73,38 @@ pub(super) fn together(
             )),
             "I7: whom the token knows to be requesting is requesting (Lemma 1)"
         );
+    }
+    Ok(())
+}
+
+/// The cases of the detailed update rules (section III-G-1) of which the paper says that they cannot occur, at every site and not
+/// only at the one that has the token. Failures are not the concern of those rules.
+fn cases_that_cannot_occur(
+    sites: &[&SinghalHeuristic],
+    in_flight: &[InFlight<'_, Message>],
+) -> Result<(), &'static str> {
+    if sites.iter().any(|site| site.recovery.is_some() || site.partition.is_some()) {
+        return Ok(());
+    }
+    for token in tokens(sites, in_flight) {
+        for site in sites {
+            for other in SiteId::others_from(site.me, sites.len()) {
+                let (last, known) = (site.last_requests[other.index()], token.numbers[other.index()]);
+                match (site.row.contains(other), token.requesting.contains(other)) {
+                    // Rule 4: all three cases occur.
+                    (true, false) => {}
+                    (false, true) => {
+                        invariant!(last < known, "I8: SV = N and TSV = R only if SN < TSN (Rule 5)");
+                    }
+                    (false, false) => {
+                        invariant!(last <= known, "I9: SV = N and TSV = N only if SN <= TSN (Rule 6)");
+                    }
+                    (true, true) => {
+                        invariant!(last <= known, "I10: SV = R and TSV = R only if SN <= TSN (Rule 7)");
+                    }
+                }
+            }
+        }
     }
     Ok(())
 }

@@ -58,8 +58,10 @@
 //!   arrives. The entry of a failed site in TSV is cleared, and nobody sends it the token.
 //! - Case IV (the only site that knew of a request fails) needs no requests to all others: no site depends on what a
 //!   third one knows (I5, I6), and if the token was lost, the answers say who waits.
-//! - Section VI-C takes it as known which part has the token; here the smallest site asks. The token may also be lost
-//!   on its way across; then a new one is made once the network is whole. Method 1 forgets to let i1 look to those that
+//! - Section VI-C takes it as known which part has the token; here the smallest site of two parts that merge asks. The token may
+//!   also be lost on its way across; then a new one is made once the network is whole. Two inactive parts are "notified that
+//!   they are now a part of a bigger" one; here one also joins the other, so that it is a part as any other. A split or
+//!   merger is dealt with before the next one. Method 1 forgets to let i1 look to those that
 //!   it tells not to look to it, and neither method lets a site that waits ask its new row; both are done
 //!   (`partition.rs`).
 //!
@@ -71,6 +73,7 @@
 //! - I5: of two sites one looks to the other, or a request is on its way between them.
 //! - I6: every site looks to the one with the idle token, or a request is on its way between them.
 //! - I7: whom the token knows to be requesting is requesting (Lemma 1).
+//! - I8 to I10: what the detailed update rules 5 to 7 say "cannot occur" does not, at any site, as long as nothing has failed.
 //!
 //! No deadlock: if all is delivered and S has the token idle, whoever waits looks to S (I6), has asked S (I2), and S
 //! would have known it when it left or given it the token since. I5 and I6 hold because a site stops looking to another
@@ -318,6 +321,7 @@ impl SinghalHeuristic {
                 continue;
             }
             let (last, known) = (self.last_requests[site.index()], token.numbers[site.index()]);
+            // SN > TSN: the second case of Rule 4, for which I8 to I10 leave SV = R and TSV = N.
             if last > known {
                 if last.count == 0 {
                     // It has come back and not asked yet, though I may look to it: of two that come back at the same

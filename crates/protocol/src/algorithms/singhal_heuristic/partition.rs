@@ -1,10 +1,11 @@
 //! Section VI-C: the network splits and heals.
 //!
-//! While it is split, the sites on each side go on as if those on the other had failed; only one side can have the
-//! token. When it is whole again, the smallest site asks all for their trails (`recovery.rs`) and so learns which part
-//! is active, or that the token was lost on its way across, and makes a new one. It tells all. The sites of the other
-//! part *join*: they look to all of the active part, which does not look to them, and arrange themselves above it. The
-//! paper has two methods:
+//! While it is split, into two parts or more, the sites of each part go on as if all others had failed; only one part can
+//! have the token. When two parts merge, the smallest of their sites asks the others for their trails (`recovery.rs`) and so
+//! learns which of the two is active, and tells them all. The sites of the other part *join*: they look to all of the active
+//! part, which does not look to them, and arrange themselves above it. If neither is active, the other part
+//! joins that of the site that asks, and all wait in a bigger inactive part. Only when the network is whole again is it certain that the token was
+//! lost on its way across; then that site makes a new one. The paper has two methods of arranging the sites that join:
 //!
 //! ```text
 //!  merge=order: each site knows its place, by the order of ids: it looks to those of its part that are after it
@@ -33,11 +34,11 @@ pub(super) enum Merge {
 pub(super) struct Partition {
     /// Whom I cannot reach now.
     pub(super) away: SiteSet,
-    /// Whom I could not reach before the network was whole again.
+    /// Whom I could not reach before the last merger.
     back: SiteSet,
     /// The sites whose request has come since then.
     requested: SiteSet,
-    /// The part that joins, and the round in which it was found out.
+    /// The sites that join, and the round in which it was found out.
     joined: Option<(Number, SiteSet)>,
     /// Whose `RECOVERING_PART` has come since.
     led: SiteSet,
@@ -77,7 +78,7 @@ impl SinghalHeuristic {
         }
     }
 
-    /// Recovery from network partitioning: find out which part has the token.
+    /// Recovery from network partitioning: find out which of the merged parts has the token, if one has.
     pub(super) fn on_reunited(&mut self, back: &SiteSet, out: &mut Outbox<Message>) {
         let partition = self.partition.get_or_insert_default();
         partition.away.subtract(back);
@@ -89,27 +90,29 @@ impl SinghalHeuristic {
         self.seek_active_part(out);
     }
 
-    /// The part of which `site` was while the network was split.
+    /// All whom I can reach, with me.
+    pub(super) fn present(&self) -> SiteSet {
+        SiteId::all(self.last_requests.len()).filter(|&site| !self.is_absent(site)).collect()
+    }
+
+    /// The part of which `site` was before the last merger.
     fn part_of(&self, site: SiteId) -> SiteSet {
         let back = self.partition.as_ref().map(|partition| partition.back.clone()).unwrap_or_default();
         if back.contains(site) {
             return back;
         }
-        let mut part = SiteSet::all(self.last_requests.len());
+        let mut part = self.present();
         part.subtract(&back);
         part
     }
 
-    /// The round has shown that the token is in the part of `site`: the others join it.
+    /// The round has shown that the token is in the part of `site`, or in neither part: the others join that one.
     pub(super) fn merge_into_part_of(&mut self, site: SiteId, round: Number, out: &mut Outbox<Message>) {
-        let mut joining = SiteSet::all(self.last_requests.len());
+        let mut joining = self.present();
         joining.subtract(&self.part_of(site));
-        joining.subtract(&self.down);
-        for other in SiteId::all(self.last_requests.len())
-            .filter(|&other| other != self.me && !self.down.contains(other))
-        {
-            out.send(other, Message::Merge { round, joining: joining.clone() });
-        }
+        let mut others = self.present();
+        others.remove(self.me);
+        out.send_all(&others, &Message::Merge { round, joining: joining.clone() });
         self.join(round, joining, out);
     }
 
@@ -131,7 +134,7 @@ impl SinghalHeuristic {
         }
     }
 
-    /// Notes that `from` has requested since the network was whole again, so that this site still looks to it after it
+    /// Notes that `from` has requested since the last merger, so that this site still looks to it after it
     /// has joined.
     pub(super) fn on_request_noted(&mut self, from: SiteId) {
         if let Some(partition) = &mut self.partition
@@ -141,7 +144,7 @@ impl SinghalHeuristic {
         }
     }
 
-    /// Takes my place above the active part, if I am of the other.
+    /// Takes my place above the active part, if I am not of it.
     fn join(&mut self, round: Number, joining: SiteSet, out: &mut Outbox<Message>) {
         let partition = self.partition.get_or_insert_default();
         partition.joined = Some((round, joining.clone()));
@@ -151,9 +154,8 @@ impl SinghalHeuristic {
             return;
         }
         self.renew_number();
-        let mut active = SiteSet::all_but(self.me, self.last_requests.len());
+        let mut active = self.present();
         active.subtract(&joining);
-        active.subtract(&self.down);
         match self.options.merge {
             Merge::Order => {
                 // They look to me from now on, unless they have begun to ask since.

@@ -26,7 +26,7 @@ use super::{SinghalHeuristic, SinghalState};
 pub(super) struct Recovery {
     /// Whether I have to find out whether the token was lost, as soon as I may.
     unsettled: bool,
-    /// Whether the network has been split, and it is not known yet which part joins the other.
+    /// Whether two parts of a split network have merged, and it is not known yet which joins the other.
     merging: bool,
     /// How many rounds of questions I have begun in this incarnation.
     rounds: u32,
@@ -169,7 +169,7 @@ impl SinghalHeuristic {
     }
 
     fn smallest_running(&self) -> Option<SiteId> {
-        SiteId::all(self.last_requests.len()).find(|&site| !self.down.contains(site))
+        SiteId::all(self.last_requests.len()).find(|&site| !self.is_absent(site))
     }
 
     /// Not in the paper: one more site knows which incarnation of mine it deals with, and I know its.
@@ -208,20 +208,19 @@ impl SinghalHeuristic {
 
     /// Section VI-A: finds out whether the token was lost, if it falls to me to do so.
     fn begin_round(&mut self, out: &mut Outbox<Message>) {
-        let smallest = self.smallest_running();
-        if self.is_split() {
-            return; // The token may be beyond the split.
-        }
+        let (smallest, is_split, mut missing) = (self.smallest_running(), self.is_split(), self.present());
+        missing.remove(self.me);
         let Some(recovery) = self.recovery.as_mut().filter(|recovery| !recovery.is_recovering()) else {
             return;
         };
         if !recovery.unsettled || smallest != Some(self.me) {
             return;
         }
+        if is_split && !recovery.merging {
+            return; // The token may be beyond the split.
+        }
         recovery.rounds += 1;
         let id = Number { incarnation: self.number.incarnation, count: recovery.rounds };
-        let mut missing = SiteSet::all_but(self.me, self.last_requests.len());
-        missing.subtract(&self.down);
         let incarnation = |site: SiteId| {
             (!recovery.strangers.contains(site)).then_some(self.last_requests[site.index()].incarnation)
         };
@@ -264,9 +263,6 @@ impl SinghalHeuristic {
 
     /// Answers what is asked about incarnations that I know to be over.
     fn answer_if_known(&mut self, out: &mut Outbox<Message>) {
-        if self.is_split() {
-            return;
-        }
         let Some(mut recovery) = self.recovery.take() else { return };
         let over = |&Death { site, incarnation }: &Death| {
             self.down.contains(site)
@@ -327,11 +323,13 @@ impl SinghalHeuristic {
             (latest, seen_at) = (self.trail, self.me);
         }
         // What is here cannot be lost, whatever a peer says.
-        let lost = !self.holds_token() && self.is_lost(latest);
+        let is_here = self.holds_token() || !self.is_lost(latest);
         if merging {
-            self.merge_into_part_of(if lost { self.me } else { seen_at }, round.id, out);
+            // If neither part has it, the other joins mine.
+            self.merge_into_part_of(if is_here { seen_at } else { self.me }, round.id, out);
         }
-        if lost {
+        // Beyond a split it may still exist.
+        if !is_here && !self.is_split() {
             let passes = latest.passes().saturating_add(1);
             self.make(SinghalToken { passes, requesting: round.requesting, numbers: round.numbers }, out);
         }
@@ -348,7 +346,7 @@ impl SinghalHeuristic {
         recovery.questions.clear();
     }
 
-    /// The network is whole again.
+    /// Two parts of the network have merged.
     pub(super) fn seek_active_part(&mut self, out: &mut Outbox<Message>) {
         let recovery = self.recovery.get_or_insert_default();
         (recovery.unsettled, recovery.merging) = (true, true);

@@ -1,4 +1,4 @@
-//! Section VI-C: a split network, and both ways of becoming one again.
+//! Section VI-C: a network that splits into two parts or more, and both ways of becoming one again.
 
 use meshlock_testing::within_steps;
 
@@ -119,23 +119,105 @@ fn a_token_that_had_arrived_before_the_split_is_found() {
     assert_eq!(*world.inside(), sites(&[1]));
 }
 
-/// One random run with splits at any moment.
+/// S0 with the token, S1, and S2 with S3 and S4, each apart from the others. S1 and S3 wait.
+fn split_into_three(merge: &str) -> Heuristic {
+    let [_, s1, _, s3] = SiteId::first();
+    let mut world = Heuristic::with(5, &[("merge", merge)]);
+    world.split(&sites(&[1, 2, 3, 4]));
+    world.split(&sites(&[2, 3, 4]));
+    assert_eq!(world.parts(), [sites(&[0]), sites(&[1]), sites(&[2, 3, 4])]);
+    for site in [s1, s3] {
+        let _ = world.request(site);
+    }
+    world.settle();
+    assert_eq!(*world.inside(), sites(&[]));
+    world
+}
+
+/// Reference: section VI-C, "all the sites in both partitions have to be notified that they are now a part of a bigger (inactive)
+/// partition". One joins the other, and nobody makes a token: it is beyond the other split.
+#[test]
+fn two_inactive_parts_become_a_bigger_one() {
+    let [s0, s1, s2, s3, s4] = SiteId::first();
+    for merge in ["order", "chain"] {
+        let mut world = split_into_three(merge);
+        world.merge(s1, s3);
+        world.settle();
+        assert_eq!(*world.inside(), sites(&[]));
+        // Of S1 and S3, which wait, each must be looked to; the others are in the order of their numbers.
+        let arranged = [s1, s2, s3, s4].map(|site| world.site(site).row.clone());
+        let waiting = sites(&[1, 3]);
+        assert!(world.site(s1).row.contains(s3) && world.site(s3).row.contains(s1), "{merge}: {arranged:?}");
+        assert!(
+            [s2, s4].iter().all(|&site| waiting.is_subset(&world.site(site).row)),
+            "{merge}: {arranged:?}"
+        );
+        assert!(world.sites()[1..].iter().all(|site| !site.row.contains(s0)), "{merge}: {arranged:?}");
+        // The bigger part joins the active one as any inactive part does.
+        world.heal();
+        world.settle();
+        for _ in 0..2 {
+            let inside = world.inside().first().expect("one after the other enters");
+            let _ = world.release(inside);
+            world.settle();
+        }
+        assert!(world.is_quiet(), "{merge}");
+    }
+}
+
+/// Reference: section VI-C; a third part is still away.
+#[test]
+fn an_inactive_part_joins_the_active_one_while_another_is_away() {
+    let [s0, s1, _, s3] = SiteId::first();
+    for merge in ["order", "chain"] {
+        let mut world = split_into_three(merge);
+        world.merge(s0, s3);
+        world.settle();
+        assert_eq!(*world.inside(), sites(&[3]), "{merge}");
+        let _ = world.release(s3);
+        world.settle();
+        assert!(world.is_waiting(s1), "{merge}");
+        world.heal();
+        world.settle();
+        assert_eq!(*world.inside(), sites(&[1]), "{merge}");
+        let _ = world.release(s1);
+        assert!(world.is_quiet() && is_strict_staircase(&world), "{merge}");
+    }
+}
+
+/// S0 sent the token to S2 before the split and cannot know whether it arrived. It has, so S0 and S1 must not make another.
+#[test]
+fn a_token_is_not_replaced_while_it_may_be_in_another_part() {
+    let [s0, s1, s2] = SiteId::first();
+    let mut world = Heuristic::of(3);
+    let _ = world.request(s2);
+    assert_eq!(world.deliver(s2, s0), [send(s2, token(1, &[2], &[0, 0, 1]))]);
+    assert_eq!(world.deliver(s0, s2), [enter()]);
+    world.split(&sites(&[2]));
+    world.split(&sites(&[1]));
+    let _ = world.request(s1);
+    world.merge(s0, s1);
+    world.settle();
+    assert_eq!(*world.inside(), sites(&[2]));
+    world.heal();
+    world.settle();
+    let _ = world.release(s2);
+    world.settle();
+    assert_eq!(*world.inside(), sites(&[1]));
+}
+
+/// One random run in which parts split and merge at any moment.
 fn random_run(sites: usize, options: Options, delivery: Delivery, seed: u64) -> Heuristic {
     let mut draws = Draws(seed);
     let mut world = Heuristic::with(sites, options);
-    let mut is_split = false;
     for _ in 0..300 {
-        if draws.below(40) == 0 {
-            if is_split {
-                world.heal();
+        if draws.below(40) == 0 && is_mended(&world) {
+            let parts = world.parts();
+            if parts.len() > 1 && draws.below(2) == 0 {
+                merge_two(&mut world, &parts, draws.below(parts.len()));
             } else {
-                let away: SiteSet = SiteId::all(sites).filter(|_| draws.below(2) == 0).collect();
-                if away.is_empty() || away.len() == sites || !is_mended(&world) {
-                    continue;
-                }
-                world.split(&away);
+                world.split(&SiteId::all(sites).filter(|_| draws.below(2) == 0).collect());
             }
-            is_split = !is_split;
         }
         let own = world.releases().chain(world.returns()).chain(world.requests());
         let actions: Vec<Action> = world.deliveries(delivery).chain(own).collect();
@@ -143,17 +225,24 @@ fn random_run(sites: usize, options: Options, delivery: Delivery, seed: u64) -> 
             let _ = world.apply(actions[draws.below(actions.len())]);
         }
     }
-    if is_split {
-        world.heal();
-    }
-    within_steps("nothing is left to deliver or release", || {
+    within_steps("the network is whole, and nothing is left to deliver or release", || {
+        let parts = world.parts();
+        if parts.len() > 1 && is_mended(&world) {
+            merge_two(&mut world, &parts, draws.below(parts.len()));
+        }
         let next = world.deliveries(delivery).chain(world.releases()).next();
-        next.map(|action| world.apply(action)).is_none()
+        next.map(|action| world.apply(action)).is_none() && world.parts().len() == 1
     });
     world
 }
 
-/// Whether the last split has been dealt with: one at a time.
+/// Merges the part with this place and the one after it.
+fn merge_two(world: &mut Heuristic, parts: &[SiteSet], place: usize) {
+    let [one, other] = [place, place + 1].map(|at| parts[at % parts.len()].first().unwrap());
+    world.merge(one, other);
+}
+
+/// Whether the last split or merger has been dealt with: one at a time.
 fn is_mended(world: &Heuristic) -> bool {
     let settled =
         |site: &SinghalHeuristic| site.recovery.as_ref().is_none_or(|recovery| recovery.is_settled());
