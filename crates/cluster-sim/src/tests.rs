@@ -282,7 +282,7 @@ const BREAKS: &[(Mutant, &str, u64)] = &[
 
 /// Mutants with tests of their own, because it takes a certain seed, a certain schedule, certain reports or a site that lies to show
 /// them: above, in `directed.rs`, at the property `needless`, in `tests/scenarios/backlog.rs`, and among the unit tests of the leader, its autopilot, the voters,
-/// the links, the detours, the forwarded calls and the claims.
+/// the links, the detours, the forwarded calls and the claims; and those of mirrors, in `crates/mirror` and `crates/service`.
 const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::LeavesBeforeCutClient,
     Mutant::StrangersCallsTaken,
@@ -325,6 +325,22 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::ClaimLossHeard,
     Mutant::SettledUnheard,
     Mutant::OneRecordBinds,
+    Mutant::KnownWhenSent,
+    Mutant::LostAnswerForgotten,
+    Mutant::PartCountsAsWhole,
+    Mutant::WindowNotAwaited,
+    Mutant::FormerMirrorForgotten,
+    Mutant::MovedUnconfirmed,
+    Mutant::MovedAsItWas,
+    Mutant::PromisedFromAnswer,
+    Mutant::PromisedWithoutMargin,
+    Mutant::ReleaseOverlooked,
+    Mutant::FirstNewsIsPart,
+    Mutant::AnswersBesideItsSite,
+    Mutant::PromiseTakenAway,
+    Mutant::RevokedClientCopied,
+    Mutant::AcknowledgedUnmirrored,
+    Mutant::GivenBeforeCleared,
 ];
 
 /// Raft's own checks end the process of a voter whose disk contradicts itself.
