@@ -1,5 +1,6 @@
 //! Mirrors: how sessions of the wire APIs outlive their site. Pure machines: whoever drives them passes in the time, what the sites say to
-//! each other and what becomes of claims, and carries out what they return. `crates/service` does so for a node.
+//! each other and what becomes of claims, and carries out what they return. `crates/service` does so for a node, and
+//! `crates/cluster-sim` for whole clusters under faults.
 //!
 //! Clients of etcd, Consul and our own API know no proofs. So each site d has one *mirror* m, the next member in the order of names.
 //! It knows which sessions of d hold something, and has [claimed](meshlock_cluster::claim::Reserved::Standing) all of it.
