@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 
 /// The crates that do no I/O and depend on nothing but their input.
-const PURE: [&str; 6] = ["protocol", "check", "sim", "cluster", "cluster-sim", "wire"];
+const PURE: [&str; 7] = ["protocol", "check", "sim", "cluster", "cluster-sim", "mirror", "wire"];
 
 /// Checks that all pure crates have the same `clippy.toml`, and so the same bans.
 pub(crate) fn check(root: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {

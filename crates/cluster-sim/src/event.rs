@@ -8,8 +8,10 @@ use meshlock_protocol::Fence;
 
 use super::clock::Moment;
 use super::movers::MoverEvent;
-use meshlock_cluster::names::LockName;
-use meshlock_cluster::node::{ClientAnswer, ClientCall, Packet, WriteToken};
+use super::site_sessions::WireCall;
+use super::wire_clients::WireEvent;
+use meshlock_cluster::names::{LockName, Member};
+use meshlock_cluster::node::{CallMessage, ClientAnswer, ClientCall, Packet, WriteToken};
 use meshlock_cluster::table::Session;
 
 /// An event.
@@ -76,6 +78,34 @@ pub(super) enum Event {
         mover: usize,
         what: MoverEvent,
     },
+    /// A client of the wire APIs gets to know something, or something is due.
+    Wire {
+        client: usize,
+        what: WireEvent,
+    },
+    /// A client of the wire APIs calls a site.
+    SiteCall {
+        machine: usize,
+        incarnation: u64,
+        call: WireCall,
+    },
+    /// A site looks what is due of the sessions of its clients, as it does at regular times.
+    SiteLook {
+        machine: usize,
+        incarnation: u64,
+    },
+    /// It does so once, in between.
+    SiteStep {
+        machine: usize,
+        incarnation: u64,
+    },
+    /// A site handles what another one says of a forwarded call.
+    SiteMessage {
+        machine: usize,
+        incarnation: u64,
+        from: Member,
+        message: CallMessage,
+    },
     Fault(usize),
     /// The second process under a site's name is due to be called, or to end.
     Second,
@@ -118,6 +148,11 @@ impl Event {
             Event::Client { client, timer } => (client, timer).hash(hash),
             Event::Update { client, lock, fence, read, .. } => (client, lock, fence, read).hash(hash),
             Event::Mover { mover, what } => (mover, std::mem::discriminant(what)).hash(hash),
+            Event::Wire { client, what } => (client, std::mem::discriminant(what)).hash(hash),
+            Event::SiteCall { machine, .. }
+            | Event::SiteLook { machine, .. }
+            | Event::SiteStep { machine, .. } => machine.hash(hash),
+            Event::SiteMessage { machine, message, .. } => (machine, message.number).hash(hash),
             Event::Second | Event::Calm | Event::Bound => {}
         }
     }

@@ -24,7 +24,7 @@ impl World {
         let config = self.settings.config(machine, start).check().expect("drawn to be sound");
         let host = &mut self.machines[machine];
         host.dying = None;
-        host.installed = None;
+        (host.installed, host.frozen) = (None, false);
         let mut out = Vec::new();
         let node = Node::start(config, host.disk.clone(), host.clock.at(self.now), &mut out);
         host.node = Some(node.expect("its own disk"));
@@ -39,7 +39,8 @@ impl World {
             // Clients that had not noticed that the last process crashed notice it now.
             self.disconnect(process);
         }
-        self.perform_all(machine, out)
+        self.perform_all(machine, out)?;
+        self.start_sessions(machine)
     }
 
     /// Gives a node an input, and carries out its outputs.
@@ -105,8 +106,10 @@ impl World {
             NodeOutput::Persist { token, writes } => self.persist(machine, token, writes),
             NodeOutput::Answer(answer) => return self.answer(machine, answer),
             NodeOutput::Note(note) => return self.note(machine, note),
-            // Nobody forwards calls here: the node only passes them on.
-            NodeOutput::Call { .. } => {}
+            NodeOutput::Call { from, message } => {
+                let incarnation = self.machines[machine].incarnation;
+                self.after(0, Event::SiteMessage { machine, incarnation, from, message });
+            }
         }
         Ok(())
     }
@@ -128,6 +131,7 @@ impl World {
         for peer in 0..self.machines.len() {
             self.cut(machine, peer);
         }
+        self.lose_sessions(machine);
         self.movers_lose_site(machine, self.machines[machine].incarnation);
         for process in self.processes_at(machine) {
             if let Some(session) = self.processes[process].session {

@@ -212,6 +212,7 @@ impl World {
             }
         }
         self.calm_movers();
+        self.calm_wire_clients();
         self.after(self.bound.micros(), Event::Bound);
     }
 

@@ -40,7 +40,7 @@ mod host_faults;
 mod hosts;
 mod inject;
 mod machine;
-mod mirrors;
+mod mirroring;
 mod movers;
 mod moving;
 mod moving_claims;
@@ -49,12 +49,14 @@ mod observe;
 mod properties;
 mod second_process;
 mod settings;
+mod site_sessions;
 mod telling;
 #[cfg(test)]
 mod tests;
 mod trace;
 mod transport;
 mod voter_faults;
+mod wire_clients;
 mod workload;
 mod world;
 

@@ -56,6 +56,8 @@ pub(super) struct SiteMachine {
     pub(super) wake: Option<Moment>,
     /// When it crashes, and how long it stays down.
     pub(super) dying: Option<(CrashPoint, u64)>,
+    /// Whether its process has said that it leaves, and gives up nothing any more that was proved.
+    pub(super) frozen: bool,
     /// Whether an operator has removed it.
     pub(super) left: bool,
     /// Whether an operator lets it come back after it has left.
@@ -84,6 +86,7 @@ impl SiteMachine {
             copies: Vec::new(),
             wake: None,
             dying: None,
+            frozen: false,
             left: false,
             comes_back: false,
             is_out: false,

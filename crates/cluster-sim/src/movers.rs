@@ -14,7 +14,6 @@ use meshlock_protocol::Fence;
 
 use super::clock::Moment;
 use super::faults::ClusterFault;
-use super::mirrors::MoverMirror;
 use super::settings::SeedSettings;
 use super::telling::MoverNews;
 use meshlock_cluster::claim::{Proof, ProvedHold};
@@ -127,8 +126,6 @@ pub(super) enum MoverEvent {
     Retry(Request),
     /// The connection of the stray with this claim ends.
     StrayEnds(Request),
-    /// The time is over for which the mirror with this claim could promise something.
-    CapOver(Request),
     /// A site that is stopped looks whether it may leave.
     StopStep { machine: usize, incarnation: u64, deadline: Moment },
 }
@@ -257,9 +254,6 @@ pub(super) struct Movers {
     pub(super) stopping: BTreeMap<usize, u64>,
     /// Until when the movers may rely on pending claims, on their own clocks.
     pub(super) caps: BTreeMap<Request, (usize, Time)>,
-    /// The mirrors of what movers hold, and what they draw from; nothing in runs without mirrors.
-    pub(super) mirrors: BTreeMap<usize, MoverMirror>,
-    pub(super) mirror_draw: Option<Rng>,
 }
 
 impl Movers {
@@ -274,8 +268,6 @@ impl Movers {
             contested: BTreeSet::new(),
             stopping: BTreeMap::new(),
             caps: BTreeMap::new(),
-            mirrors: BTreeMap::new(),
-            mirror_draw: Some(Rng::with_seed(settings.seed ^ 0x5e1f_0aa1)).filter(|_| settings.seed % 4 == 1),
         }
     }
 }

@@ -45,12 +45,12 @@ impl World {
         match what {
             MoverEvent::Timer(timer) if self.movers.all[mover].timer == timer => self.mover_timer(mover),
             MoverEvent::Timer(_) => Ok(()),
-            MoverEvent::Told(session, told) => self.mover_told(mover, session, told),
-            MoverEvent::Disconnected { session, has_died } => {
-                self.mover_disconnected(mover, session, has_died)
+            MoverEvent::Told(session, told) => {
+                self.mover_told(mover, session, told);
+                Ok(())
             }
-            MoverEvent::CapOver(request) => {
-                self.mirror_cap_over(mover, request);
+            MoverEvent::Disconnected { session, has_died } => {
+                self.mover_disconnected(mover, session, has_died);
                 Ok(())
             }
             MoverEvent::Retry(request) => {
@@ -248,7 +248,6 @@ impl World {
             }
             self.movers.all[mover].keep_proof();
         }
-        self.drop_mirror(mover);
         self.close_former(mover);
         self.mover_rests(mover);
     }
@@ -303,18 +302,18 @@ impl World {
         }
     }
 
-    fn mover_disconnected(&mut self, mover: usize, session: Session, has_died: bool) -> CheckResult {
+    fn mover_disconnected(&mut self, mover: usize, session: Session, has_died: bool) {
         if self.movers.all[mover].former.take_if(|former| former.session == session).is_some() {
-            return Ok(());
+            return;
         }
         let ended = self.movers.all[mover].connection.take_if(|connection| connection.session == session);
-        let Some(ended) = ended else { return Ok(()) };
+        let Some(ended) = ended else { return };
         // A connection that was cut is known to be dead only if somebody says so.
         let has_died = has_died && ended.cut.is_none();
         let (contact, now) = (ended.cut.map(|(_, contact)| contact), self.now);
         let Some(hold) = self.movers.all[mover].hold_mut() else {
             self.mover_rests(mover);
-            return Ok(());
+            return;
         };
         if hold.session == session && hold.claim.is_none() && hold.proof.as_ref().is_some() {
             let is_own = hold.proof.as_ref().is_some_and(|proof| !hold.is_claimed(proof, &self.names));
@@ -322,39 +321,28 @@ impl World {
                 hold.contact = (!has_died).then(|| contact.unwrap_or(now));
             }
         }
-        let heard = (!has_died).then(|| contact.unwrap_or(now));
-        if self.go_to_mirror(mover, heard)? {
-            return Ok(());
-        }
-        self.drop_mirror(mover);
         self.note_second_claim(mover);
         // It may come back to a site that only the connection was lost to.
         let back = (!has_died && self.movers.draw.usize(..3) == 0).then_some(ended.machine);
         self.move_mover(mover, ended.machine, back);
-        Ok(())
     }
 
     /// Handles the word of a site that it leaves.
-    pub(super) fn site_leaves(&mut self, mover: usize, session: Session) -> CheckResult {
+    pub(super) fn site_leaves(&mut self, mover: usize, session: Session) {
         let is_present = |connection: &MoverConnection| connection.session == session;
         if !self.movers.all[mover].connection.as_ref().is_some_and(is_present) {
-            return Ok(());
+            return;
         }
         if let Some(connection) = &mut self.movers.all[mover].connection {
             connection.leaves = true;
         }
-        let Some(hold) = self.movers.all[mover].hold_mut() else { return Ok(()) };
-        let Some(proof) = &hold.proof else { return Ok(()) };
+        let Some(hold) = self.movers.all[mover].hold_mut() else { return };
+        let Some(proof) = &hold.proof else { return };
         let is_own = hold.session == session && !hold.is_claimed(proof, &self.names);
         if is_own {
             hold.contact = None;
         }
-        if is_own && self.go_to_mirror(mover, None)? {
-            return Ok(());
-        }
-        self.drop_mirror(mover);
         self.claim_elsewhere(mover);
-        Ok(())
     }
 
     /// Connects a mover to another site, or to the same one again, and claims there what it holds.

@@ -132,7 +132,8 @@ impl World {
                         ObservedClaim { request, session, lock: &lock, machine, until, cap, permits, mover };
                     self.exclusion.on_claimed(claim, self.now)?;
                 }
-                if stray.is_none() && permits == 1 && self.relies_on(mover, request) {
+                let is_relied_on = self.relies_on(mover, request) || self.wire_relies_on(request);
+                if stray.is_none() && permits == 1 && is_relied_on {
                     self.fences.on_settled(&lock, machine, fence, self.now)?;
                 }
                 Ok(())
@@ -154,7 +155,6 @@ impl World {
         lease_end: Time,
         until: Option<Time>,
     ) -> CheckResult {
-        self.note_mirror(request, true);
         if let Some(stray) = self.movers.strays.get(&request).cloned() {
             if stray.is_forged {
                 let what = format!("s{machine} accepts a claim to {} with a forged proof", stray.hold.lock);
@@ -247,7 +247,6 @@ impl World {
 
     /// Judges the loss of a claimed lock.
     pub(super) fn judge_loss(&mut self, machine: usize, request: Request, why: LossReason) -> CheckResult {
-        self.note_mirror(request, false);
         if why == LossReason::ReservationOver {
             self.coverage.record(Occurrence::ClaimReservationOver);
         }
@@ -257,7 +256,11 @@ impl World {
         self.coverage.record(Occurrence::ClaimConflict);
         let mover = self.movers.requests.get(&request).copied();
         let lock = self.asked.get(&request).map(|asked| (asked.lock.clone(), asked.permits));
-        let Some((lock, permits)) = lock.filter(|_| self.relies_on(mover, request)) else { return Ok(()) };
+        let Some((lock, permits)) =
+            lock.filter(|_| self.relies_on(mover, request) || self.wire_relies_on(request))
+        else {
+            return Ok(());
+        };
         let installed = self.machines[machine].installed;
         let rule = installed.and_then(|epoch| self.rules.get(&epoch)).map(|rules| rules.rule(&lock));
         // A site that has its share of a semaphore may have had it only since the claim.

@@ -122,6 +122,11 @@ impl SimNetwork {
         true
     }
 
+    /// Returns whether no answer comes from `to` now.
+    pub(super) fn is_silent(&self, from: usize, to: usize) -> bool {
+        self.is_down(from, to) || self.is_blocked((from, to)) || self.is_blocked((to, from))
+    }
+
     pub(super) fn is_down(&self, a: usize, b: usize) -> bool {
         self.down.contains(&pair(a, b))
     }

@@ -6,13 +6,14 @@ use super::event::Event;
 use super::properties::admission::AdmissionCheck;
 use super::properties::exclusion::ObservedGrant;
 use super::properties::{CheckResult, PropertyViolation, broken, sound, views};
+use super::wire_clients::FIRST;
 use super::world::World;
 use meshlock_cluster::membership::Pace;
 use meshlock_cluster::membership::voters::{Voter, Voters};
 use meshlock_cluster::names::{Member, SiteName};
 use meshlock_cluster::node::{ClientAnswer, Config, LockQueue, Node, Note};
 use meshlock_cluster::rules::Rules;
-use meshlock_cluster::table::{LockEvent, RequestRefusal};
+use meshlock_cluster::table::{LockEvent, Request, RequestRefusal};
 use meshlock_cluster::time::Time;
 use meshlock_cluster::view::View;
 use meshlock_protocol::Epoch;
@@ -192,6 +193,7 @@ impl World {
     pub(super) fn answer(&mut self, machine: usize, answer: ClientAnswer) -> CheckResult {
         let process = self.judge_answer(machine, &answer)?;
         self.tell_mover(machine, &answer);
+        self.tell_sessions(machine, &answer)?;
         if let Some(process) = process {
             self.tell(process, answer);
         }
@@ -215,6 +217,10 @@ impl World {
             }
             ClientAnswer::Claim(event) => {
                 self.judge_claim(machine, event)?;
+                None
+            }
+            ClientAnswer::Leaving => {
+                self.machines[machine].frozen = true;
                 None
             }
             ClientAnswer::RulesSet { .. } => {
@@ -268,10 +274,16 @@ impl World {
             | ClientAnswer::Locks { .. }
             | ClientAnswer::Leaves { .. }
             | ClientAnswer::Proof { .. }
-            | ClientAnswer::Leaving
             | ClientAnswer::Traced { .. } => None,
         };
         Ok(process)
+    }
+
+    /// Returns whose a request is, if it is of a client that may hold a lock twice for a while: at the site that it comes from, and where it
+    /// goes on.
+    fn roaming(&self, request: Request) -> Option<usize> {
+        let of_wire = || Some(FIRST + self.wire.opened.get(self.wire.requests.get(&request)?)?.client);
+        self.movers.requests.get(&request).copied().or_else(of_wire)
     }
 
     /// Lets a process receive an answer a little later, after those before.
@@ -319,7 +331,9 @@ impl World {
                         return broken("exclusion", self.now, what);
                     }
                 });
-                let client_runs = self.requester(request).is_some() || self.mover_waits(request);
+                let client_runs = self.requester(request).is_some()
+                    || self.mover_waits(request)
+                    || self.wire_waits(request);
                 let grant = ObservedGrant {
                     request,
                     session,
@@ -328,7 +342,7 @@ impl World {
                     until: lease_end,
                     permits,
                     client_runs,
-                    mover: self.movers.requests.get(&request).copied(),
+                    mover: self.roaming(request),
                 };
                 self.exclusion.on_granted(grant, self.now)?;
                 self.fences.on_granted(&lock, machine, (permits, slot), fence, self.now)?;

@@ -13,6 +13,7 @@ use super::host_faults;
 use super::movers;
 use super::second_process;
 use super::voter_faults;
+use super::wire_clients;
 use meshlock_cluster::claim::ClaimKey;
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::links::{LinkLimits, LinkTimeouts};
@@ -42,6 +43,8 @@ pub(crate) struct SeedSettings {
     pub(crate) clients: usize,
     /// Number of clients that move from site to site.
     pub(crate) movers: usize,
+    /// Number of clients of the wire APIs.
+    pub(crate) wire_clients: usize,
     /// Number of processes that they are in at each site: those of one process share a session.
     pub(crate) processes: usize,
     /// The locks that clients want.
@@ -106,6 +109,7 @@ impl SeedSettings {
             beyond_drift,
             clients,
             movers: 0,
+            wire_clients: 0,
             processes,
             locks: locks.map(|name| name.parse().expect("a fixed name")).collect(),
             delay: [0, 500, 5_000, 40_000][draw.usize(..4)],
@@ -171,6 +175,7 @@ impl SeedSettings {
         voter_faults::draw(self);
         access_faults::draw(self);
         movers::draw(self);
+        wire_clients::draw(self);
         second_process::draw(self);
     }
 

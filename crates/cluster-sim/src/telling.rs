@@ -2,7 +2,6 @@
 
 use super::event::Event;
 use super::movers::{Mover, MoverConnection, MoverEvent};
-use super::properties::CheckResult;
 use super::world::World;
 use meshlock_cluster::claim::Proof;
 use meshlock_cluster::node::ClientAnswer;
@@ -103,10 +102,10 @@ impl World {
         self.at(at, Event::Mover { mover, what: MoverEvent::Told(session, told) });
     }
 
-    pub(super) fn mover_told(&mut self, mover: usize, session: Session, told: MoverNews) -> CheckResult {
+    pub(super) fn mover_told(&mut self, mover: usize, session: Session, told: MoverNews) {
         let connection = self.movers.all[mover].connection_of(session);
         if connection.is_none_or(|connection| connection.cut.is_some()) {
-            return Ok(());
+            return;
         }
         match told {
             MoverNews::Lock(event) => self.mover_event(mover, session, event),
@@ -114,17 +113,15 @@ impl World {
                 let hold = self.movers.all[mover].hold_mut().filter(|hold| hold.request == request);
                 if let Some(hold) = hold {
                     (hold.proof, hold.contact, hold.tries) = (proof.map(|proof| *proof), None, 0);
-                    self.mirror_hold(mover);
                 }
                 let connection = self.movers.all[mover].connection.as_ref();
                 if connection.is_some_and(|connection| connection.leaves && connection.session == session) {
-                    return self.site_leaves(mover, session);
+                    self.site_leaves(mover, session);
                 }
             }
             MoverNews::Claim(event) => self.mover_claims(mover, event),
-            MoverNews::Leaving => return self.site_leaves(mover, session),
+            MoverNews::Leaving => self.site_leaves(mover, session),
         }
-        Ok(())
     }
 
     fn mover_event(&mut self, mover: usize, session: Session, event: LockEvent) {

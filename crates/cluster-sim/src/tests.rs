@@ -13,7 +13,7 @@ use meshlock_cluster::mutant::{self, Mutant};
 const SEEDS: u64 = 1000;
 
 /// Every kind of packet.
-const PACKETS: [&str; 22] = [
+const PACKETS: [&str; 24] = [
     "raft",
     "link ack",
     "census",
@@ -36,6 +36,8 @@ const PACKETS: [&str; 22] = [
     "claim",
     "change voters",
     "voters changed",
+    "call",
+    "call answer",
 ];
 
 /// Returns how often it happened.
@@ -267,11 +269,12 @@ const BREAKS: &[(Mutant, &str, u64)] = &[
     (Mutant::JoinerNotForgotten, "one lease", 10),
     (Mutant::NewcomerHasALease, "one lease", 353),
     (Mutant::ClaimPromisedTooLong, "exclusion", 91),
-    (Mutant::StandingClaimForgotten, "exclusion", 865),
+    (Mutant::StandingClaimForgotten, "exclusion", 957),
+    (Mutant::AcknowledgedUnmirrored, "releases", 957),
     (Mutant::GoesOnAsAnother, "sound", 1397),
     (Mutant::ClaimOnDeparted, "claims", 132),
     (Mutant::ClaimKeptInConflict, "exclusion", 778),
-    (Mutant::ClaimNotInCensus, "exclusion", 250),
+    (Mutant::ClaimNotInCensus, "exclusion", 735),
     (Mutant::ClaimCountedEarly, "claims", 442),
     (Mutant::ProofNotChecked, "claims", 2),
     (Mutant::NoResumeWindow, "exclusion", 91),
@@ -283,7 +286,7 @@ const BREAKS: &[(Mutant, &str, u64)] = &[
 
 /// Mutants with tests of their own, because it takes a certain seed, a certain schedule, certain reports or a site that lies to show
 /// them: above, in `directed.rs`, at the property `needless`, in `tests/scenarios/backlog.rs`, and among the unit tests of the leader, its autopilot, the voters,
-/// the links, the detours, the forwarded calls and the claims.
+/// the links, the detours, the forwarded calls and the claims; and most of those of mirrors, in `crates/mirror` and `crates/service`.
 const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::LeavesBeforeCutClient,
     Mutant::StrangersCallsTaken,
@@ -326,6 +329,21 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::ClaimLossHeard,
     Mutant::SettledUnheard,
     Mutant::OneRecordBinds,
+    Mutant::KnownWhenSent,
+    Mutant::LostAnswerForgotten,
+    Mutant::PartCountsAsWhole,
+    Mutant::WindowNotAwaited,
+    Mutant::FormerMirrorForgotten,
+    Mutant::MovedUnconfirmed,
+    Mutant::MovedAsItWas,
+    Mutant::PromisedFromAnswer,
+    Mutant::PromisedWithoutMargin,
+    Mutant::ReleaseOverlooked,
+    Mutant::FirstNewsIsPart,
+    Mutant::AnswersBesideItsSite,
+    Mutant::PromiseTakenAway,
+    Mutant::RevokedClientCopied,
+    Mutant::GivenBeforeCleared,
 ];
 
 /// Raft's own checks end the process of a voter whose disk contradicts itself.

@@ -44,7 +44,21 @@ impl Trace {
                 "call",
                 || json!({ "site": format!("s{machine}"), "message": format!("{call:?}") }),
             ),
-            Event::Start(_)
+            Event::SiteMessage { machine, from, message, .. } => self.line(now, "call", || {
+                let message = format!("{message:?}");
+                json!({ "site": format!("s{machine}"), "peer": from.site.as_str(), "message": message })
+            }),
+            Event::SiteCall { machine, call, .. } => self.line(
+                now,
+                "call",
+                || json!({ "site": format!("s{machine}"), "message": format!("{call:?}") }),
+            ),
+            Event::Wire { client, what } => {
+                self.line(now, "client", || json!({ "client": client, "message": format!("{what:?}") }));
+            }
+            Event::SiteLook { .. }
+            | Event::SiteStep { .. }
+            | Event::Start(_)
             | Event::Wake(_)
             | Event::Resume(_)
             | Event::Synced { .. }

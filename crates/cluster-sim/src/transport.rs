@@ -30,7 +30,8 @@ impl World {
             || version < CHANGES_VOTERS && packet.content.is_about_voters()
             || version < COUNTS_VOTERS && packet.content.is_absence()
             || version < AGREES_ON_ACCESS && packet.content.is_about_access()
-            || version < REPORTS_RECORDS && packet.content.is_records();
+            || version < REPORTS_RECORDS && packet.content.is_records()
+            || version < FORWARDS_CALLS && is_call(&packet.content);
         if is_too_new {
             // A host does not send what the other side cannot read.
             return Ok(());
@@ -177,6 +178,11 @@ impl World {
             }
         }
     }
+}
+
+/// Returns whether a packet is about a forwarded call.
+fn is_call(content: &Content) -> bool {
+    matches!(content, Content::Call { .. } | Content::CallAnswer { .. } | Content::CallEnded { .. })
 }
 
 /// Returns a packet as an older program sends it, whose voters say nothing about leases with Raft's messages.

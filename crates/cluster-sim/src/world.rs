@@ -30,7 +30,9 @@ use super::properties::updates::Updates;
 use super::properties::voting::VotingCheck;
 use super::second_process::SecondProcess;
 use super::settings::{SeedSettings, site};
+use super::site_sessions::SiteSessions;
 use super::trace::Trace;
+use super::wire_clients::WireClients;
 use super::{RunOptions, SeedReport};
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{ClientCall, Input};
@@ -53,6 +55,9 @@ pub(super) struct World {
     pub(super) processes: Vec<ClientProcess>,
     pub(super) clients: Vec<SimClient>,
     pub(super) movers: Movers,
+    pub(super) wire: WireClients,
+    /// What each site knows of the sessions of wire clients.
+    pub(super) sites: Vec<SiteSessions>,
     pub(super) network: SimNetwork,
     pub(super) exclusion: Exclusion,
     pub(super) fences: Fences,
@@ -110,6 +115,8 @@ impl World {
                 .map(|(machine, at)| SimClient::new(machine * settings.processes + at % settings.processes))
                 .collect(),
             movers: Movers::new(&settings),
+            wire: WireClients::new(&settings),
+            sites: vec![SiteSessions::default(); settings.machines],
             network: SimNetwork::default(),
             exclusion: Exclusion::new(clocks.clone(), strict),
             fences: Fences::new(strict),
@@ -153,6 +160,7 @@ impl World {
             }
         }
         world.start_movers();
+        world.start_wire_clients();
         world.at(Moment(world.settings.calm), Event::Calm);
         world
     }
@@ -224,7 +232,11 @@ impl World {
         | Event::Packet { to: machine, .. }
         | Event::Late { to: machine, .. }
         | Event::Synced { machine, .. }
-        | Event::Call { machine, .. } = event
+        | Event::Call { machine, .. }
+        | Event::SiteCall { machine, .. }
+        | Event::SiteLook { machine, .. }
+        | Event::SiteStep { machine, .. }
+        | Event::SiteMessage { machine, .. } = event
         {
             return Some(*machine).filter(|machine| self.machines[*machine].paused_until.is_some());
         }
@@ -261,7 +273,7 @@ impl World {
     }
 
     /// Lets a client make a call, unless the site has been started again since.
-    fn on_call(&mut self, machine: usize, incarnation: u64, call: ClientCall) -> CheckResult {
+    pub(super) fn on_call(&mut self, machine: usize, incarnation: u64, call: ClientCall) -> CheckResult {
         if self.machines[machine].incarnation != incarnation {
             return Ok(());
         }
@@ -318,6 +330,13 @@ impl World {
                 Ok(())
             }
             Event::Mover { mover, what } => self.on_mover(mover, what),
+            Event::Wire { client, what } => self.on_wire(client, what),
+            Event::SiteCall { machine, incarnation, call } => self.on_site_call(machine, incarnation, call),
+            Event::SiteLook { machine, incarnation } => self.on_site_look(machine, incarnation),
+            Event::SiteStep { machine, incarnation } => self.on_site_step(machine, incarnation),
+            Event::SiteMessage { machine, incarnation, from, message } => {
+                self.on_call_message(machine, incarnation, from, message)
+            }
             Event::Fault(at) => self.fault(at),
             Event::Second => self.on_second(),
             Event::Unblock(at) => {

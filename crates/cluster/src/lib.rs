@@ -36,10 +36,6 @@ pub mod lease;
 pub mod links;
 #[cfg(feature = "node")]
 pub mod membership;
-#[cfg(not(any(test, feature = "mutants")))]
-#[expect(unreachable_pub, reason = "the type is public with the feature `mutants` only")]
-mod mutant;
-#[cfg(any(test, feature = "mutants"))]
 pub mod mutant;
 pub mod names;
 #[cfg(feature = "node")]

@@ -1,8 +1,8 @@
 //! Small deliberate bugs in the machines, which the tests must catch: a test that never failed proves nothing.
 //!
-//! Each is one short line that asks [`is_on`]. Without the feature `mutants`, which only tests enable, this module is
-//! private, the answer is a constant `false` and the compiler removes the line. With it, `with` switches one bug on for
-//! the calling thread.
+//! Each is one short line that asks [`is_on`]. Without the feature `mutants`, which only tests enable, the answer is a constant
+//! `false` and the compiler removes the line. With it, `with` switches one bug on for the calling thread. The bugs of mirrors are
+//! those of `crates/mirror`.
 
 macro_rules! mutants {
     ($($(#[$attribute:meta])+ $mutant:ident,)+) => {
@@ -214,17 +214,49 @@ mutants! {
     JoinerNotForgotten,
     /// A member that was let in and never asks for a lease is waited for as if it had one.
     NewcomerHasALease,
+    /// A change of a session counts as known to the mirror when it is sent.
+    KnownWhenSent,
+    /// An answer to the mirror that was lost is not told again.
+    LostAnswerForgotten,
+    /// What did not fit into an answer to the mirror counts as told with it.
+    PartCountsAsWhole,
+    /// What the mirror may count on is given to others at once.
+    WindowNotAwaited,
+    /// What a mirror was told that another one has replaced is forgotten.
+    FormerMirrorForgotten,
+    /// A site that leaves forgets its sessions before the mirror has confirmed that it answers for them.
+    MovedUnconfirmed,
+    /// A session that has changed since the mirror was told of it counts as moved.
+    MovedAsItWas,
+    /// The mirror promises a window from when an answer came, not from when its question was sent.
+    PromisedFromAnswer,
+    /// The mirror promises as long as the site may keep what it has told, without a margin.
+    PromisedWithoutMargin,
+    /// A lock that the mirrored site does not list any more counts as held.
+    ReleaseOverlooked,
+    /// A session that the first news does not list counts as one that is as it was.
+    FirstNewsIsPart,
+    /// The mirror goes on answering for a site that answers again.
+    AnswersBesideItsSite,
+    /// The mirror confirms at once news that takes away what it has promised a client.
+    PromiseTakenAway,
+    /// The session of a client that is revoked is copied.
+    RevokedClientCopied,
+    /// A release is acknowledged before the mirror knows it.
+    AcknowledgedUnmirrored,
+    /// A session that ended without its client's word gives its locks to others at once.
+    GivenBeforeCleared,
 }
 
 /// Returns whether the bug is switched on: never, in this build.
 #[cfg(not(any(test, feature = "mutants")))]
 #[inline]
-pub(crate) const fn is_on(_: Mutant) -> bool {
+pub const fn is_on(_: Mutant) -> bool {
     false
 }
 
 #[cfg(any(test, feature = "mutants"))]
-pub use switch::{is_on, with};
+pub use switch::{is_caught_by, is_on, with};
 
 #[cfg(any(test, feature = "mutants"))]
 mod switch {
@@ -256,5 +288,11 @@ mod switch {
         ON.set(Some(mutant));
         let _off = SwitchOff;
         act()
+    }
+
+    /// Checks that a test fails while the bug is made, and only then.
+    pub fn is_caught_by(mutant: Mutant, test: fn()) {
+        test();
+        assert!(std::panic::catch_unwind(|| with(mutant, test)).is_err(), "{mutant:?} was not caught");
     }
 }

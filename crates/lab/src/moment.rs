@@ -201,7 +201,7 @@ pub(crate) fn of<A: Algorithm>(playback: &Playback<A>, now: &[ShownState], befor
         sites: sites.map(|id| site(playback, id, &now[id.index()], &before[id.index()])).collect(),
         pending: pending(playback),
         cut: playback.cut().map(|link| link.ends().map(SiteId::index)).collect(),
-        away: indices(world.away()),
+        away: indices(&world.away()),
         lamps: lamps::of(playback),
         counters: counters(playback),
         entries: world

@@ -196,7 +196,8 @@ fn assumed(examined: &Examined, text: &mut String) {
         model.sorts.iter().filter(|sort| sort.is_ordered).map(|sort| sort.name.as_str()).collect();
     let ordered = ordered.join("`, `");
     let axioms = if model.axioms.is_empty() { "" } else { ", and the axioms below" };
-    let of_runs = if covered.runs().is_empty() { "" } else { ", and in the finite instance of each run below" };
+    let of_runs =
+        if covered.runs().is_empty() { "" } else { ", and in the finite instance of each run below" };
     line(
         text,
         format_args!(

@@ -25,6 +25,8 @@ struct AssumedHold {
     /// Whose it is, if a client may have it twice for a while: at the site that it comes from, and where it claims it.
     mover: Option<usize>,
     lost: bool,
+    /// The site that vouches for it leaves, and the one that mirrors it has confirmed that it goes on with it.
+    moved: bool,
 }
 
 /// All clients that may assume that they hold a lock.
@@ -76,8 +78,9 @@ impl Exclusion {
 
     pub(crate) fn on_granted(&mut self, grant: ObservedGrant<'_>, now: Moment) -> CheckResult {
         let ObservedGrant { request, session, lock, machine, until, permits, client_runs, mover } = grant;
-        let (cap, lost) = (None, false);
-        let hold = AssumedHold { session, lock: lock.clone(), permits, machine, until, cap, mover, lost };
+        let (cap, lost, moved) = (None, false, false);
+        let hold =
+            AssumedHold { session, lock: lock.clone(), permits, machine, until, cap, mover, lost, moved };
         if !self.is_valid(&hold, now) {
             return broken("exclusion", now, format!("s{machine} grants {lock} on a lease that is over"));
         }
@@ -92,8 +95,8 @@ impl Exclusion {
     /// Records that a site vouches for a lock that a client claims: until its lease ends, and no longer than the cap.
     pub(crate) fn on_claimed(&mut self, claim: ObservedClaim<'_>, now: Moment) -> CheckResult {
         let ObservedClaim { request, session, lock, machine, until, cap, permits, mover } = claim;
-        let (lock_name, lost) = (lock.clone(), false);
-        let hold = AssumedHold { session, lock: lock_name, permits, machine, until, cap, mover, lost };
+        let (lock_name, lost, moved) = (lock.clone(), false, false);
+        let hold = AssumedHold { session, lock: lock_name, permits, machine, until, cap, mover, lost, moved };
         self.holds.insert(request, hold);
         self.count(lock, now)
     }
@@ -143,7 +146,7 @@ impl Exclusion {
 
     /// Checks that nobody counts on what a site has said when it gives up its lease, because it leaves.
     pub(crate) fn on_gave_up(&self, machine: usize, now: Moment) -> CheckResult {
-        let counts = |hold: &&AssumedHold| hold.machine == machine && self.is_valid(hold, now);
+        let counts = |hold: &&AssumedHold| hold.machine == machine && !hold.moved && self.is_valid(hold, now);
         match self.holds.values().find(counts).filter(|_| self.strict) {
             Some(hold) => {
                 let what = format!("s{machine} leaves, and a client counts on {}", hold.lock);
@@ -158,6 +161,13 @@ impl Exclusion {
         if let Some(hold) = self.holds.get_mut(&request) {
             hold.lost = true;
             hold.until = hold.until.min(act_by);
+        }
+    }
+
+    /// Records that another site has confirmed that it goes on with what a client holds through one that leaves.
+    pub(crate) fn on_moved(&mut self, request: Request) {
+        if let Some(hold) = self.holds.get_mut(&request) {
+            hold.moved = true;
         }
     }
 

@@ -19,6 +19,7 @@
 //! | no id of a voter is used with two disks, and each term has at most one leader | otherwise a voter could break what it has promised, and two parts could decide apart | [`voting`] | a voter votes without its disk; a site acts as the voter of another disk |
 //! | each version of the access document is one document, all members know the last one in the end, and no leader lets a site in that the document it knows does not admit | one command changes all sites, and a removed site does not come back | [`admission`] | a site joins that is not admitted; a document replaces another one than it was made for |
 //! | a claim that is made in time is accepted and not given up, unless somebody else claims the same, and a forged one never is | a client keeps its lock when its site is gone, and nobody else gets it that way | `moving_claims.rs` | claims become holds although the former site is a member; a proof is not checked |
+//! | what was acknowledged as released, because the mirror knew it, is not held again by the mirror | a client that has released a lock counts on it | `mirroring.rs` | a release is acknowledged before the mirror knows it |
 //! | the same seed gives the same events | otherwise no failure could be reproduced | the tests of [`super`] | – |
 //!
 //! The tests require, for each pair of mutant and property, a seed that shows it. (A disk that keeps half a batch is

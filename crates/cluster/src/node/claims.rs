@@ -33,7 +33,7 @@
 //! **Standing claims.** Clients of the wire APIs know no proofs. For them one member claims what another one holds as soon as it hears of it
 //! (`Reserved::Standing`), and keeps the claim for as long as the other one says that the client holds the lock. The claim is like all
 //! others, except that s promises nobody anything by it: until when s may answer for d's clients is for whoever runs the mirror to know, and
-//! has the same two ends (`crates/service/src/sessions/mirror`).
+//! has the same two ends (`crates/mirror`).
 
 use super::{ClientAnswer, Node, NodeOutput};
 use crate::claim::{ClaimKey, Proof, ProvedHold, Reserved};

@@ -322,7 +322,7 @@ impl<A: Algorithm> Playback<A> {
         if self.world.away().is_empty() {
             return Err(ActError::Network("it is whole"));
         }
-        for site in self.world.away().clone().iter() {
+        for site in self.world.away().iter() {
             self.note(LineKind::Mend, site, None);
         }
         for (site, effects) in self.world.heal() {

@@ -1,6 +1,6 @@
 //! What a member tells its mirror about the sessions of its clients, so that the mirror can answer for them when the member is gone:
 //! the bodies of [`CallAsk::Mirror`](super::calls::CallAsk::Mirror) and [`CallReply::Mirror`](super::calls::CallReply::Mirror).
-//! `crates/service/src/sessions/mirror` says what both do with it.
+//! `crates/mirror` says what both do with it.
 
 use meshlock_cluster::claim::Proof;
 use meshlock_cluster::names::LockName;

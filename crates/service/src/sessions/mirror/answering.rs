@@ -5,19 +5,16 @@ use std::time::Duration;
 use meshlock_cluster::names::{LockName, Member};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::gate::CallerOrigin;
+use meshlock_mirror::HeldQuestion;
 use meshlock_system::now;
 use meshlock_wire::sites::calls::{CallReply, ForwardedCaller};
 use meshlock_wire::sites::mirror::{MirrorNews, MirroredKey, MirroredSession};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::timeout;
 
-use super::contact::hold;
 use super::mirror_of;
 use crate::sessions::registry::{HeldSession, LeaseId};
 use crate::sessions::{Inner, KeyAcquisition, SessionKey, Sessions};
 use std::sync::Arc;
-
-/// How long new locks are gathered before the mirror is told of them. Most are released before.
-const GATHER: Duration = Duration::from_millis(20);
 
 impl Sessions {
     /// Answers a question of this site's mirror, which has the news of version `have`: at once if something has changed, or after a while.
@@ -27,33 +24,23 @@ impl Sessions {
             return CallReply::Refused(format!("'{}' is not the mirror of this site", from.site));
         }
         let window = self.0.mirror_window();
-        let has_told = {
+        let terms = self.front().lease_terms();
+        let mut held = {
             let mut registry = self.registry();
             let all = registry.all_leases();
             if registry.source.on_question(from, have, all.into_iter(), (now(), window)).is_err() {
                 return CallReply::NotHere;
             }
-            registry.source.has_told()
+            HeldQuestion::new(&registry.source, now(), terms)
         };
         self.0.confirmed.send_modify(|count| *count += 1);
-        let hold = hold(self.front().lease_terms(), has_told);
-        let deadline = Instant::now() + Duration::from_micros(hold.micros());
         let mut changes = self.changes();
         loop {
             changes.mark_unchanged();
-            let (has_news, is_urgent) = {
-                let source = &self.registry().source;
-                (source.has_news(), source.is_urgent())
-            };
-            if has_news {
-                if !is_urgent {
-                    sleep(GATHER).await;
-                }
-                break;
-            }
-            if timeout_at(deadline, changes.changed()).await.is_err() {
-                break;
-            }
+            let until = held.waits_until(&self.registry().source, now());
+            let Some(until) = until else { break };
+            let left = Duration::from_micros(until.since(now()).micros());
+            let _ = timeout(left, changes.changed()).await;
         }
         self.news(from).map_or(CallReply::NotHere, CallReply::Mirror)
     }

@@ -3,11 +3,11 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use meshlock_mirror::ReleaseWait;
 use meshlock_system::now;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
-use super::mutant::{self, MirrorMutant};
-use super::{ACKNOWLEDGE_WITHIN, ChangeNumber};
+use super::ChangeNumber;
 use crate::sessions::registry::LeaseId;
 use crate::sessions::{Inner, Sessions};
 
@@ -36,31 +36,20 @@ impl Inner {
 
     /// Returns the change that the mirror has to know before what a lease held is given to others, if it ended without its client's word.
     pub(in crate::sessions) fn owed_unasked(&self, lease: LeaseId) -> Option<ChangeNumber> {
-        if mutant::is_on(MirrorMutant::GivenBeforeCleared) {
-            return None;
-        }
-        self.registry().source.owes(lease, now())
+        self.registry().source.owes_unasked(lease, now())
     }
 }
 
 impl Sessions {
     /// Waits until the mirror knows of a change, as long as it is heard of.
     async fn until_mirrored(&self, change: ChangeNumber) {
-        if mutant::is_on(MirrorMutant::AcknowledgedUnmirrored) {
-            return;
-        }
         let mut confirmed = self.0.confirmed.subscribe();
-        let deadline = Instant::now() + Duration::from_micros(ACKNOWLEDGE_WITHIN.micros());
+        let release = ReleaseWait::new(change, now());
         loop {
-            {
-                let source = &self.registry().source;
-                if source.is_known(change) || !source.is_followed(now(), ACKNOWLEDGE_WITHIN) {
-                    return;
-                }
-            }
-            if timeout_at(deadline, confirmed.changed()).await.is_err() {
-                return;
-            }
+            let until = release.waits_until(&self.registry().source, now());
+            let Some(until) = until else { return };
+            let left = Duration::from_micros(until.since(now()).micros());
+            let _ = timeout(left, confirmed.changed()).await;
         }
     }
 }

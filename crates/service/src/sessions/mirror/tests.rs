@@ -4,6 +4,7 @@
 use std::pin::Pin;
 
 use meshlock_cluster::access::Principal;
+use meshlock_cluster::mutant::{self, Mutant};
 use meshlock_cluster::names::{Incarnation, Member};
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::{Span, Time};
@@ -15,8 +16,7 @@ use meshlock_tls::Revoked;
 use meshlock_wire::sites::calls::ForwardedCaller;
 use meshlock_wire::sites::mirror::{MirrorNews, MirroredSession};
 
-use super::mutant::{self, MirrorMutant};
-use super::site_copy::SiteCopy;
+use super::effects::Following;
 use super::{ChangeNumber, acknowledged};
 use crate::sessions::registry::{LeaseId, Vouched};
 use crate::sessions::tests::{key_request, lease, me, poll, sessions};
@@ -42,7 +42,7 @@ fn session_of(principal: &Principal, number: i64) -> MirroredSession {
 struct Mirror {
     engine: Engine,
     here: Sessions,
-    copy: SiteCopy,
+    following: Following,
     start: Time,
 }
 
@@ -50,7 +50,23 @@ impl Mirror {
     fn new() -> Self {
         let (engine, here) = sessions();
         let start = now() + Span::from_millis(3_600_000);
-        Mirror { engine, here, copy: SiteCopy::new(member("other"), start), start }
+        let mut mirror = Mirror { engine, here, following: Following::default(), start };
+        mirror.view(true);
+        mirror.attends(0);
+        mirror
+    }
+
+    /// Installs a view with the other site or without it, as far as the machine knows.
+    fn view(&mut self, has_other: bool) {
+        let others = if has_other { vec![member("other")] } else { Vec::new() };
+        self.following.mirror.on_view(self.here.site(), Some(others));
+        // The view of the node is another one.
+        self.following.set_epoch(self.here.front().epoch());
+    }
+
+    /// Returns the version of the news that is confirmed with the next question, if there is one.
+    fn have(&self) -> Option<u64> {
+        self.following.mirror.question(false).map(|question| question.have)
     }
 
     fn at(&self, millis: u64) -> Time {
@@ -69,13 +85,16 @@ impl Mirror {
 
     fn hears_news(&mut self, (sent, now): (u64, u64), news: MirrorNews) {
         let times = (self.at(sent), self.at(now));
-        self.copy.on_news(&self.here, news, times);
+        let leaves = news.leaves;
+        self.following.on_news(&self.here, &member("other"), news, times);
+        if leaves {
+            self.following.look(&self.here, times.1);
+        }
     }
 
     fn attends(&mut self, now: u64) {
-        let terms = self.here.front().lease_terms();
         let now = self.at(now);
-        self.copy.attend(&self.here, now, terms);
+        self.following.look(&self.here, now);
     }
 
     /// Returns who vouches for the locks of a session, if this site answers for it.
@@ -84,7 +103,7 @@ impl Mirror {
     }
 
     fn copied(&self) -> Vec<i64> {
-        self.copy.sessions.keys().map(|lease| lease.number()).collect()
+        self.following.mirror.leases().map(LeaseId::number).collect()
     }
 
     /// The time after which a mirror that was answered at `sent` promises nothing.
@@ -120,24 +139,28 @@ fn what_a_mirror_has_promised_is_taken_away_only_when_nobody_can_count_on_it_any
         mirror.hears((0, 10), 1, &[1, 2, 3], &[]);
         mirror.hears((10, 20), 2, &[], &[3]);
         assert_eq!(
-            (mirror.copied(), mirror.copy.have),
-            (vec![1, 2], 2),
+            (mirror.copied(), mirror.have()),
+            (vec![1, 2], Some(2)),
             "nobody was told anything of it here"
         );
         mirror.attends(2000);
         let lease_length = mirror.here.front().lease_length().micros() / 1000;
         // The session 1 has ended at its site. A client of it may have been told otherwise here.
         mirror.hears((2000, 2010), 3, &[], &[1]);
-        assert_eq!((mirror.copied(), mirror.copy.have), (vec![1, 2], 2), "the news is not confirmed yet");
+        assert_eq!(
+            (mirror.copied(), mirror.have()),
+            (vec![1, 2], None),
+            "it is asked nothing, so that the news is not confirmed"
+        );
         mirror.attends(2010 + lease_length - 1);
-        assert_eq!(mirror.copy.have, 2);
+        assert_eq!(mirror.have(), None);
         assert_eq!(mirror.answers_for(1, 2010 + lease_length - 1), None, "and nobody is told anything more");
         mirror.attends(2010 + lease_length);
-        assert_eq!((mirror.copied(), mirror.copy.have), (vec![2], 3));
+        assert_eq!((mirror.copied(), mirror.have()), (vec![2], Some(3)));
         let asks_again = 2010 + lease_length;
         assert_eq!(mirror.answers_for(2, asks_again), None, "the other site could not be heard of until now");
         mirror.hears((asks_again, asks_again + 10), 4, &[], &[2]);
-        assert_eq!((mirror.copied(), mirror.copy.have), (vec![], 4));
+        assert_eq!((mirror.copied(), mirror.have()), (vec![], Some(4)));
     });
 }
 
@@ -150,7 +173,7 @@ fn a_mirror_gives_up_what_it_mirrors_when_the_site_may_have_given_it_to_others()
         let over = mirror.here.front().lease_terms().resume_window().micros() / 1000;
         mirror.attends(over);
         assert_eq!((mirror.copied(), mirror.answers_for(1, over)), (vec![], None));
-        assert_eq!(mirror.copy.have, 0, "it asks for everything anew");
+        assert_eq!(mirror.have(), Some(0), "it asks for everything anew");
     });
 }
 
@@ -179,8 +202,9 @@ fn the_sessions_of_a_member_that_is_gone_become_the_mirrors_own() {
     async_test(async {
         let mut mirror = Mirror::new();
         mirror.hears((0, 10), 1, &[1], &[]);
-        let terms = mirror.here.front().lease_terms();
-        mirror.copy.take_over(&mirror.here, mirror.start + Span::from_millis(20), terms);
+        mirror.view(false);
+        mirror.attends(20);
+        mirror.attends(70);
         assert_eq!(mirror.answers_for(1, 20), Some(Vouched::Here));
         assert!(mirror.copied().is_empty(), "there is nobody left to follow");
     });
@@ -297,18 +321,18 @@ fn every_mistake_of_both_sides_is_caught() {
     let silent: fn() =
         a_mirror_answers_for_a_site_while_that_is_silent_and_for_nobody_as_soon_as_it_answers_again;
     for (mutant, test) in [
-        (MirrorMutant::AnswersBesideItsSite, silent),
+        (Mutant::AnswersBesideItsSite, silent),
         (
-            MirrorMutant::PromiseTakenAway,
+            Mutant::PromiseTakenAway,
             what_a_mirror_has_promised_is_taken_away_only_when_nobody_can_count_on_it_any_more,
         ),
-        (MirrorMutant::RevokedClientCopied, the_session_of_a_client_that_is_revoked_is_not_copied),
+        (Mutant::RevokedClientCopied, the_session_of_a_client_that_is_revoked_is_not_copied),
         (
-            MirrorMutant::AcknowledgedUnmirrored,
+            Mutant::AcknowledgedUnmirrored,
             a_release_hands_the_lock_over_at_once_and_is_acknowledged_when_the_mirror_knows_it,
         ),
         (
-            MirrorMutant::GivenBeforeCleared,
+            Mutant::GivenBeforeCleared,
             without_its_clients_word_a_lock_is_free_only_when_the_mirror_knows_that_its_session_is_over,
         ),
     ] {

@@ -1,43 +1,15 @@
 //! Leases: for how long a silent client is assumed to be alive.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use meshlock_cluster::access::Principal;
 use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::gate::Caller;
+use meshlock_mirror::{LeaseId, Vouched};
 use meshlock_tls::Serial;
 
 use super::AdoptedSession;
-
-/// The number of a lease. It is positive, because etcd's clients take zero for "no lease".
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct LeaseId(i64);
-
-impl LeaseId {
-    /// Returns `None` unless `number` is positive.
-    pub(crate) fn new(number: i64) -> Option<Self> {
-        (number > 0).then_some(LeaseId(number))
-    }
-
-    pub(crate) const fn number(self) -> i64 {
-        self.0
-    }
-}
-
-/// Formats it as etcd does in keys: lower-case hexadecimal.
-impl fmt::Display for LeaseId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:x}", self.0)
-    }
-}
-
-impl fmt::Debug for LeaseId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 /// How long a lease lasts unless it is ended earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,16 +18,6 @@ pub(crate) enum LeaseDuration {
     For(Span),
     /// As long as the connection it belongs to.
     UntilDisconnect,
-}
-
-/// Who vouches for the locks of a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Vouched {
-    /// This site holds them.
-    Here,
-    /// Another site does, which does not answer or leaves. This site answers for it, and nobody else gets the locks before the end of this
-    /// site's lease, nor before `until`.
-    ForAnother { until: Option<Time> },
 }
 
 /// A lease, or session, of a client.

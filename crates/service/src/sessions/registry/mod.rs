@@ -24,13 +24,14 @@ use std::collections::BTreeMap;
 
 pub(crate) use adopting::{AdoptedKey, AdoptedSession, HeldSession};
 pub(crate) use error::RegistryError;
-pub(crate) use lease::{ClientLease, LeaseDuration, LeaseId, Leases, Vouched};
+pub(crate) use lease::{ClientLease, LeaseDuration, Leases};
 pub use limits::{ApiLimits, PrincipalLimits};
 use limits::{PrincipalUsage, Waiters};
 use meshlock_cluster::access::Principal;
 use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::gate::Caller;
+pub(crate) use meshlock_mirror::{LeaseId, Vouched};
 use meshlock_tls::Serial;
 
 use super::mirror::Source;

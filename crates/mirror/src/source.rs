@@ -9,12 +9,12 @@
 
 use std::collections::BTreeSet;
 
+use meshlock_cluster::mutant::{self, Mutant};
 use meshlock_cluster::names::Member;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_wire::sites::mirror::{MAX_MIRRORED, MirrorNews, MirroredSession};
 
-use super::mutant::{self, MirrorMutant};
-use crate::sessions::registry::LeaseId;
+use crate::LeaseId;
 
 /// Maximum length of the sessions in one answer, in bytes: locks share the connection.
 const MAX_NEWS_BYTES: usize = 96 << 10;
@@ -24,11 +24,11 @@ const MAX_DIRTY: usize = 1 << 16;
 
 /// Number of a change of this site's sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ChangeNumber(u64);
+pub struct ChangeNumber(u64);
 
 /// What a site knows of its mirror.
-#[derive(Debug, Default)]
-pub(crate) struct Source {
+#[derive(Clone, Debug, Default)]
+pub struct Source {
     follower: Option<Follower>,
     changes: ChangeNumber,
     /// Sessions that have changed since the follower was told of them.
@@ -40,7 +40,7 @@ pub(crate) struct Source {
 }
 
 /// The member that follows the sessions of this site.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Follower {
     member: Member,
     /// The version of the last answer, and the last one that is confirmed.
@@ -60,7 +60,7 @@ struct Follower {
 }
 
 /// An answer that is not confirmed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct SentNews {
     until: ChangeNumber,
     leaves: bool,
@@ -70,11 +70,11 @@ struct SentNews {
 
 /// A question of the mirror that cannot be answered: it has to begin anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UnknownVersion;
+pub struct UnknownVersion;
 
 impl Source {
     /// Notes that a session has changed.
-    pub(crate) fn on_change(&mut self, lease: LeaseId) {
+    pub fn on_change(&mut self, lease: LeaseId) {
         self.changes.0 += 1;
         let Some(follower) = &self.follower else { return };
         self.dirty.insert(lease);
@@ -86,14 +86,14 @@ impl Source {
     }
 
     /// Notes that this site leaves.
-    pub(crate) fn on_leaving(&mut self) {
+    pub fn on_leaving(&mut self) {
         self.changes.0 += 1;
         self.leaves = true;
     }
 
     /// Handles a question of `from`, which has the news of version `have`. `all` are the leases of this site. A mirror may count on
     /// what it was told for `window` after the answer.
-    pub(crate) fn on_question(
+    pub fn on_question(
         &mut self,
         from: &Member,
         have: u64,
@@ -126,7 +126,7 @@ impl Source {
         }
         // The answer was lost.
         if let Some(sent) = follower.sent.take()
-            && !mutant::is_on(MirrorMutant::LostAnswerForgotten)
+            && !mutant::is_on(Mutant::LostAnswerForgotten)
         {
             self.dirty.extend(sent.ended);
             self.dirty.extend(sent.changed);
@@ -145,7 +145,7 @@ impl Source {
         let former = self.follower.take();
         let answered = former.as_ref().filter(|_| !is_same).and_then(|former| former.answered);
         if let Some(answered) = answered
-            && !mutant::is_on(MirrorMutant::FormerMirrorForgotten)
+            && !mutant::is_on(Mutant::FormerMirrorForgotten)
         {
             self.former_until = self.former_until.max(answered + window);
         }
@@ -170,18 +170,18 @@ impl Source {
     }
 
     /// Takes the sessions that the mirror has to be told of. The caller looks what they are now and passes it to [`Source::answer`].
-    pub(crate) fn take_dirty(&mut self) -> BTreeSet<LeaseId> {
+    pub fn take_dirty(&mut self) -> BTreeSet<LeaseId> {
         std::mem::take(&mut self.dirty)
     }
 
     /// Returns whether the mirror knows something that is not so any more, or has to be told that this site leaves.
-    pub(crate) fn is_urgent(&self) -> bool {
+    pub fn is_urgent(&self) -> bool {
         let Some(follower) = &self.follower else { return false };
         self.leaves && !follower.knows_leaving || self.dirty.iter().any(|lease| follower.told.contains(lease))
     }
 
     /// Returns whether the mirror has something to be told of.
-    pub(crate) fn has_news(&self) -> bool {
+    pub fn has_news(&self) -> bool {
         let says_leaving = |follower: &Follower| self.leaves && !follower.knows_leaving;
         !self.dirty.is_empty()
             || self
@@ -191,13 +191,13 @@ impl Source {
     }
 
     /// Returns the number of the last change, which whoever looks what the sessions are notes before.
-    pub(crate) fn changes(&self) -> ChangeNumber {
+    pub fn changes(&self) -> ChangeNumber {
         self.changes
     }
 
     /// Answers the mirror `to`: `sessions` are the dirty ones as they were looked at after the change `until`, `None` for those that are over
     /// or hold nothing. Returns `None` if somebody else is the mirror by now.
-    pub(crate) fn answer(
+    pub fn answer(
         &mut self,
         to: &Member,
         sessions: Vec<(LeaseId, Option<MirroredSession>)>,
@@ -237,9 +237,9 @@ impl Source {
         }
         follower.last += 1;
         follower.answered = Some(now);
-        is_whole |= mutant::is_on(MirrorMutant::PartCountsAsWhole);
+        is_whole |= mutant::is_on(Mutant::PartCountsAsWhole);
         let until = if is_whole { until } else { follower.known };
-        if mutant::is_on(MirrorMutant::KnownWhenSent) {
+        if mutant::is_on(Mutant::KnownWhenSent) {
             follower.known = until;
         }
         follower.sent = Some(SentNews {
@@ -254,44 +254,47 @@ impl Source {
 
     /// Returns the number of the last change if some mirror may know of the session as it was before: what it holds must not be
     /// given to others without its client's word before the mirror [knows](Source::is_known) it.
-    pub(crate) fn owes(&self, lease: LeaseId, now: Time) -> Option<ChangeNumber> {
+    pub fn owes(&self, lease: LeaseId, now: Time) -> Option<ChangeNumber> {
         let is_told = self.follower.as_ref().is_some_and(|follower| follower.told.contains(&lease));
         (is_told || now < self.former_until).then_some(self.changes)
     }
 
+    /// Returns the same for what has ended without its client's word.
+    pub fn owes_unasked(&self, lease: LeaseId, now: Time) -> Option<ChangeNumber> {
+        self.owes(lease, now).filter(|_| !mutant::is_on(Mutant::GivenBeforeCleared))
+    }
+
     /// Returns whether the mirror knows of a change, or there is none.
-    pub(crate) fn is_known(&self, change: ChangeNumber) -> bool {
+    pub fn is_known(&self, change: ChangeNumber) -> bool {
         self.follower.as_ref().is_none_or(|follower| follower.known >= change)
     }
 
     /// Returns whether nobody counts on what was before a change any more: the mirror knows it, or `window` has passed since it was
     /// answered last; and the same of all mirrors before.
-    pub(crate) fn is_cleared(&self, change: ChangeNumber, (now, window): (Time, Span)) -> bool {
+    pub fn is_cleared(&self, change: ChangeNumber, (now, window): (Time, Span)) -> bool {
         let is_over = |follower: &Follower| {
-            let is_past =
-                |answered| now >= answered + window || mutant::is_on(MirrorMutant::WindowNotAwaited);
+            let is_past = |answered| now >= answered + window || mutant::is_on(Mutant::WindowNotAwaited);
             follower.known >= change || follower.answered.is_none_or(is_past)
         };
         now >= self.former_until && self.follower.as_ref().is_none_or(is_over)
     }
 
     /// Returns whether the mirror has asked within `span`.
-    pub(crate) fn is_followed(&self, now: Time, span: Span) -> bool {
+    pub fn is_followed(&self, now: Time, span: Span) -> bool {
         self.follower.as_ref().is_some_and(|follower| now.since(follower.heard) < span)
     }
 
     /// Returns whether the mirror may know of any session.
-    pub(crate) fn has_told(&self) -> bool {
+    pub fn has_told(&self) -> bool {
         self.follower.as_ref().is_some_and(|follower| !follower.told.is_empty())
     }
 
     /// Returns the sessions that the mirror certainly answers for, once it knows that this site leaves.
-    pub(crate) fn moved(&self) -> Option<Vec<LeaseId>> {
+    pub fn moved(&self) -> Option<Vec<LeaseId>> {
         let is_told =
-            |follower: &&Follower| follower.knows_leaving || mutant::is_on(MirrorMutant::MovedUnconfirmed);
+            |follower: &&Follower| follower.knows_leaving || mutant::is_on(Mutant::MovedUnconfirmed);
         let follower = self.follower.as_ref().filter(is_told)?;
-        let is_sure =
-            |lease: &&LeaseId| !self.dirty.contains(lease) || mutant::is_on(MirrorMutant::MovedAsItWas);
+        let is_sure = |lease: &&LeaseId| !self.dirty.contains(lease) || mutant::is_on(Mutant::MovedAsItWas);
         let is_on_its_way = |lease: &LeaseId| {
             follower
                 .sent
@@ -302,7 +305,7 @@ impl Source {
     }
 
     /// Notes that the mirror has taken over a session, which this site forgets.
-    pub(crate) fn on_moved(&mut self, lease: LeaseId) {
+    pub fn on_moved(&mut self, lease: LeaseId) {
         self.dirty.remove(&lease);
         if let Some(follower) = &mut self.follower {
             follower.told.remove(&lease);
@@ -451,21 +454,18 @@ mod tests {
     fn every_mistake_of_the_source_is_caught() {
         for (mutant, test) in [
             (
-                MirrorMutant::KnownWhenSent,
+                Mutant::KnownWhenSent,
                 a_release_is_known_when_the_mirror_has_the_news_of_it_and_not_when_it_was_sent as fn(),
             ),
-            (MirrorMutant::LostAnswerForgotten, an_answer_that_was_lost_is_told_again),
-            (MirrorMutant::PartCountsAsWhole, what_does_not_fit_is_told_next_and_is_not_known_before),
+            (Mutant::LostAnswerForgotten, an_answer_that_was_lost_is_told_again),
+            (Mutant::PartCountsAsWhole, what_does_not_fit_is_told_next_and_is_not_known_before),
             (
-                MirrorMutant::WindowNotAwaited,
+                Mutant::WindowNotAwaited,
                 without_its_clients_word_nothing_is_free_before_the_window_after_the_last_answer,
             ),
-            (
-                MirrorMutant::FormerMirrorForgotten,
-                a_mirror_that_is_replaced_may_count_on_what_it_knew_for_as_long,
-            ),
-            (MirrorMutant::MovedUnconfirmed, sessions_have_moved_when_the_mirror_knows_that_the_site_leaves),
-            (MirrorMutant::MovedAsItWas, sessions_have_moved_when_the_mirror_knows_that_the_site_leaves),
+            (Mutant::FormerMirrorForgotten, a_mirror_that_is_replaced_may_count_on_what_it_knew_for_as_long),
+            (Mutant::MovedUnconfirmed, sessions_have_moved_when_the_mirror_knows_that_the_site_leaves),
+            (Mutant::MovedAsItWas, sessions_have_moved_when_the_mirror_knows_that_the_site_leaves),
         ] {
             mutant::is_caught_by(mutant, test);
         }

@@ -8,11 +8,11 @@
 //! ```
 
 use meshlock_cluster::lease::Terms;
+use meshlock_cluster::mutant::{self, Mutant};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_wire::sites::mirror::MirrorNews;
 
-use super::mutant::{self, MirrorMutant};
-use crate::sessions::registry::LeaseId;
+use crate::LeaseId;
 
 /// The bounds of how long a question is held if there is nothing to say.
 const MIN_HOLD: Span = Span::from_millis(20);
@@ -25,7 +25,7 @@ const IDLE_HOLD: Span = Span::from_millis(2000);
 const SLACK: Span = Span::from_millis(150);
 
 /// Returns for how long a question is held that has no answer yet.
-pub(super) fn hold(terms: Terms, has_told: bool) -> Span {
+pub(crate) fn hold(terms: Terms, has_told: bool) -> Span {
     if !has_told {
         return IDLE_HOLD;
     }
@@ -34,7 +34,7 @@ pub(super) fn hold(terms: Terms, has_told: bool) -> Span {
 
 /// When a mirror was answered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SourceContact {
+pub(crate) struct SourceContact {
     /// When the last question was sent that was answered. The source answered it then or later.
     sent: Option<Time>,
     heard: Time,
@@ -43,7 +43,7 @@ pub(super) struct SourceContact {
 
 /// What a mirror may do for the site that it follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Duty {
+pub(crate) enum Duty {
     /// The site answers for its clients itself.
     Follow,
     /// The mirror answers, and may promise what its own lease allows, but nothing beyond `until`.
@@ -54,36 +54,36 @@ pub(super) enum Duty {
 
 impl SourceContact {
     /// Begins to follow.
-    pub(super) fn new(now: Time) -> Self {
+    pub(crate) fn new(now: Time) -> Self {
         SourceContact { sent: None, heard: now, leaves: false }
     }
 
     /// Notes the answer to a question that was sent at `sent`, and whether the site has said that it leaves.
-    pub(super) fn on_answer(&mut self, sent: Time, now: Time, leaves: bool) {
+    pub(crate) fn on_answer(&mut self, sent: Time, now: Time, leaves: bool) {
         *self = SourceContact { sent: Some(sent), heard: now, leaves };
     }
 
     /// Notes that the site was not asked until now, so that it could not be heard of.
-    pub(super) fn on_pause_end(&mut self, now: Time) {
+    pub(crate) fn on_pause_end(&mut self, now: Time) {
         self.heard = now;
     }
 
     /// Returns when the last question was sent that was answered.
-    pub(super) fn sent(&self) -> Option<Time> {
+    pub(crate) fn sent(&self) -> Option<Time> {
         self.sent
     }
 
     /// Returns what the mirror may do at `now`.
-    pub(super) fn duty(&self, now: Time, terms: Terms) -> Duty {
+    pub(crate) fn duty(&self, now: Time, terms: Terms) -> Duty {
         let Some(sent) = self.sent else { return Duty::Follow };
         if self.leaves {
             return Duty::StandIn { until: None };
         }
-        let counted = if mutant::is_on(MirrorMutant::PromisedFromAnswer) { self.heard } else { sent };
+        let counted = if mutant::is_on(Mutant::PromisedFromAnswer) { self.heard } else { sent };
         let until = counted + terms.resume_window();
         if now.since(self.heard) <= silent_after(terms) {
             Duty::Follow
-        } else if until.before(terms.margin) <= now && !mutant::is_on(MirrorMutant::PromisedWithoutMargin) {
+        } else if until.before(terms.margin) <= now && !mutant::is_on(Mutant::PromisedWithoutMargin) {
             Duty::Nothing
         } else {
             Duty::StandIn { until: Some(until) }
@@ -92,15 +92,15 @@ impl SourceContact {
 }
 
 /// Returns whether news says that a session is over, or does not hold any more what one of these proofs is about.
-pub(super) fn takes_away<'a>(
+pub(crate) fn takes_away<'a>(
     news: &MirrorNews,
     lease: LeaseId,
     mut proofs: impl Iterator<Item = &'a [u8]>,
 ) -> bool {
     match news.changed.iter().find(|told| told.lease == lease.number()) {
-        Some(_) if mutant::is_on(MirrorMutant::ReleaseOverlooked) => false,
+        Some(_) if mutant::is_on(Mutant::ReleaseOverlooked) => false,
         Some(told) => proofs.any(|proof| told.keys.iter().all(|key| key.proof != proof)),
-        None if mutant::is_on(MirrorMutant::FirstNewsIsPart) => news.ended.contains(&lease.number()),
+        None if mutant::is_on(Mutant::FirstNewsIsPart) => news.ended.contains(&lease.number()),
         None => news.is_first || news.ended.contains(&lease.number()),
     }
 }
@@ -111,7 +111,7 @@ fn silent_after(terms: Terms) -> Span {
 }
 
 /// Returns how long a question may take.
-pub(super) fn question_timeout(terms: Terms, has_copies: bool) -> Span {
+pub(crate) fn question_timeout(terms: Terms, has_copies: bool) -> Span {
     if has_copies { silent_after(terms) } else { IDLE_HOLD.times(2) }
 }
 
@@ -192,13 +192,10 @@ mod tests {
     fn every_mistake_of_the_mirror_is_caught() {
         let stands_in: fn() = a_mirror_stands_in_for_a_silent_site_until_that_may_have_given_up_what_it_held;
         for (mutant, test) in [
-            (MirrorMutant::PromisedFromAnswer, stands_in),
-            (MirrorMutant::PromisedWithoutMargin, stands_in),
-            (
-                MirrorMutant::ReleaseOverlooked,
-                news_takes_away_what_it_ends_and_what_it_does_not_list_any_more,
-            ),
-            (MirrorMutant::FirstNewsIsPart, news_takes_away_what_it_ends_and_what_it_does_not_list_any_more),
+            (Mutant::PromisedFromAnswer, stands_in),
+            (Mutant::PromisedWithoutMargin, stands_in),
+            (Mutant::ReleaseOverlooked, news_takes_away_what_it_ends_and_what_it_does_not_list_any_more),
+            (Mutant::FirstNewsIsPart, news_takes_away_what_it_ends_and_what_it_does_not_list_any_more),
         ] {
             mutant::is_caught_by(mutant, test);
         }
