@@ -221,12 +221,17 @@ fn timed(covered: &'static Covered, effort: TieEffort) -> anyhow::Result<TimedPr
     });
     bar.finish_and_clear();
     let (examined, took) = (examined?, start.elapsed());
-    let unproved = examined.judged.iter().filter(|judged| judged.judgement() != Judgement::Proved);
-    let unproved = unproved.map(|&Judged { query, .. }| {
-        Ok(Unproved { query, found: counterexample::find(&examined.model, query)? })
-    });
-    let unproved = unproved.collect::<Result<_, SolverError>>()?;
+    let unproved = unproved(&examined)?;
     Ok(TimedProof { examined, took, unproved })
+}
+
+/// Looks for a small counterexample to each question that is not proved.
+fn unproved(examined: &Examined) -> Result<Vec<Unproved>, SolverError> {
+    let open = examined.judged.iter().filter(|judged| judged.judgement() != Judgement::Proved);
+    let find = |&Judged { query, .. }: &_| {
+        Ok(Unproved { query, found: counterexample::find(&examined.model, query)? })
+    };
+    open.map(find).collect()
 }
 
 /// Prints the table of clauses and actions, what is not proved, and how the code compares.

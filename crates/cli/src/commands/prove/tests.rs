@@ -16,7 +16,8 @@ fn a_clause_that_is_not_inductive_is_shown_with_a_state_and_the_step_that_breaks
     let examined = Examined { covered, model, judged, possible: Vec::new(), ties: Vec::new() };
     assert_eq!(outcome([&examined].into_iter()), CommandOutcome::Refuted);
     let mut out = Vec::new();
-    show(&TimedProof { examined, took: Duration::ZERO }, &mut out).expect("a vector takes it");
+    let unproved = unproved(&examined).expect("z3 answers");
+    show(&TimedProof { examined, took: Duration::ZERO, unproved }, &mut out).expect("a vector takes it");
     let text = String::from_utf8(out).expect("output is UTF-8");
     let (_, shown) = text.split_once("not proved: open, all_have_stopped\n").expect("the clause that fails");
     let mut lines = shown.lines();
