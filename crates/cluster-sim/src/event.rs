@@ -141,7 +141,6 @@ impl Event {
             | Event::Copy(at) => at.hash(hash),
             Event::Synced { machine, token, .. } => (machine, token).hash(hash),
             Event::Connect(a, b) => (a, b).hash(hash),
-            Event::Call { machine, .. } => machine.hash(hash),
             Event::Told { process, session, .. } | Event::Disconnected { process, session } => {
                 (process, session).hash(hash);
             }
@@ -149,7 +148,8 @@ impl Event {
             Event::Update { client, lock, fence, read, .. } => (client, lock, fence, read).hash(hash),
             Event::Mover { mover, what } => (mover, std::mem::discriminant(what)).hash(hash),
             Event::Wire { client, what } => (client, std::mem::discriminant(what)).hash(hash),
-            Event::SiteCall { machine, .. }
+            Event::Call { machine, .. }
+            | Event::SiteCall { machine, .. }
             | Event::SiteLook { machine, .. }
             | Event::SiteStep { machine, .. } => machine.hash(hash),
             Event::SiteMessage { machine, message, .. } => (machine, message.number).hash(hash),

@@ -423,7 +423,9 @@ impl World {
             MirrorEffect::TakeOver { lease, claims, .. } => {
                 let site = &mut self.sites[machine];
                 site.source.on_change(lease);
-                claims.iter().for_each(|number| drop(site.claims.remove(number)));
+                for number in &claims {
+                    site.claims.remove(number);
+                }
                 if let Some(session) = site.all.get_mut(&lease) {
                     session.vouched = Vouched::Here;
                 }

@@ -16,7 +16,7 @@ use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::{LockEvent, Request, RequestRefusal};
 use meshlock_cluster::time::Time;
 use meshlock_cluster::view::View;
-use meshlock_protocol::Epoch;
+use meshlock_protocol::{Epoch, Fence};
 
 impl World {
     pub(super) fn note(&mut self, machine: usize, note: Note) -> CheckResult {
@@ -263,11 +263,8 @@ impl World {
                 None
             }
             ClientAnswer::Broken { cut_off, .. } => {
-                self.coverage.record(if cut_off.is_empty() {
-                    Occurrence::NothingToTake
-                } else {
-                    Occurrence::TakenAway
-                });
+                let is_held = !cut_off.is_empty();
+                self.coverage.record(if is_held { Occurrence::TakenAway } else { Occurrence::NothingToTake });
                 None
             }
             ClientAnswer::Overview { .. }
@@ -311,42 +308,52 @@ impl World {
         Ok(())
     }
 
+    /// Checks a grant.
+    fn judge_grant(
+        &mut self,
+        machine: usize,
+        request: Request,
+        (fence, slot): (Fence, Option<u32>),
+        lease_end: Time,
+    ) -> CheckResult {
+        self.coverage.record(Occurrence::Granted);
+        self.steps.on_granted();
+        // One step may grant and then install another view: the view that the node reported before counts.
+        let Asked { lock, permits, session, .. } =
+            self.asked.get(&request).cloned().expect("only what was asked for is granted");
+        let installed = self.machines[machine].installed;
+        let rules = installed.and_then(|epoch| self.rules.get(&epoch));
+        let rule = rules.map(|rules| (rules.names(&lock), rules.rule(&lock).permits));
+        self.coverage.record(match rule {
+            Some((_, by_rule)) if by_rule == permits => Occurrence::ByRule,
+            Some((false, _)) => Occurrence::WithoutRule,
+            Some((true, _)) | None => {
+                let what = format!("s{machine} grants {lock} with {permits} permits, against its rule");
+                return broken("exclusion", self.now, what);
+            }
+        });
+        let client_runs =
+            self.requester(request).is_some() || self.mover_waits(request) || self.wire_waits(request);
+        let grant = ObservedGrant {
+            request,
+            session,
+            lock: &lock,
+            machine,
+            until: lease_end,
+            permits,
+            client_runs,
+            mover: self.roaming(request),
+        };
+        self.exclusion.on_granted(grant, self.now)?;
+        self.fences.on_granted(&lock, machine, (permits, slot), fence, self.now)?;
+        self.trace.entered(self.now, machine, &lock, fence);
+        Ok(())
+    }
+
     fn judge(&mut self, machine: usize, tell: &LockEvent) -> CheckResult {
         match *tell {
             LockEvent::Granted { request, fence, slot, lease_end, .. } => {
-                self.coverage.record(Occurrence::Granted);
-                self.steps.on_granted();
-                // One step may grant and then install another view: the view that the node reported before counts.
-                let Asked { lock, permits, session, .. } =
-                    self.asked.get(&request).cloned().expect("only what was asked for is granted");
-                let installed = self.machines[machine].installed;
-                let rules = installed.and_then(|epoch| self.rules.get(&epoch));
-                let rule = rules.map(|rules| (rules.names(&lock), rules.rule(&lock).permits));
-                self.coverage.record(match rule {
-                    Some((_, by_rule)) if by_rule == permits => Occurrence::ByRule,
-                    Some((false, _)) => Occurrence::WithoutRule,
-                    Some((true, _)) | None => {
-                        let what =
-                            format!("s{machine} grants {lock} with {permits} permits, against its rule");
-                        return broken("exclusion", self.now, what);
-                    }
-                });
-                let client_runs = self.requester(request).is_some()
-                    || self.mover_waits(request)
-                    || self.wire_waits(request);
-                let grant = ObservedGrant {
-                    request,
-                    session,
-                    lock: &lock,
-                    machine,
-                    until: lease_end,
-                    permits,
-                    client_runs,
-                    mover: self.roaming(request),
-                };
-                self.exclusion.on_granted(grant, self.now)?;
-                self.fences.on_granted(&lock, machine, (permits, slot), fence, self.now)?;
-                self.trace.entered(self.now, machine, &lock, fence);
+                self.judge_grant(machine, request, (fence, slot), lease_end)?;
             }
             // It is for no single request, and handled before.
             LockEvent::Extended { .. } => {}

@@ -167,7 +167,6 @@ impl World {
         let present = self.wire.all[client].state.lease();
         match what {
             WireEvent::Timer(timer) if self.wire.all[client].timer == timer => self.wire_timer(client)?,
-            WireEvent::Timer(_) => {}
             WireEvent::Renew(lease) if present == Some(lease) => self.wire_renews(client, lease),
             WireEvent::Granted { lease, fence, told } if present == Some(lease) => {
                 self.wire_enters(client, lease, fence, told);
@@ -178,9 +177,12 @@ impl World {
                     promises.push(told);
                 }
             }
-            WireEvent::Over(lease) if present == Some(lease) => self.wire_rests(client),
-            WireEvent::Released(lease) if present == Some(lease) => self.wire_rests(client),
-            WireEvent::Renew(_)
+            WireEvent::Over(lease) | WireEvent::Released(lease) if present == Some(lease) => {
+                self.wire_rests(client);
+            }
+            // What was meant for an earlier session, or an earlier timer.
+            WireEvent::Timer(_)
+            | WireEvent::Renew(_)
             | WireEvent::Granted { .. }
             | WireEvent::Renewed { .. }
             | WireEvent::Over(_)

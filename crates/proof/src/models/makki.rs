@@ -87,6 +87,7 @@ function given(site, site): number;
 
 // REQUEST of the third site, from the first to the second. RELEASE between two sites: with which move the token comes, and the total.
 relation request_sent(site, site, site), release_sent(site, site, number, number);
+sent token_sent(i) to i;
 // Permits that the first site has given back to the second, with this total.
 relation back(site, site, number, permit);
 

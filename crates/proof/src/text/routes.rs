@@ -89,6 +89,7 @@ mod tests {
             ("delegated", "perm_sent"),
             ("srimani-reddy", "token_sent"),
             ("bulgannawar-vaidya", "token_sent"),
+            ("makki", "token_sent"),
         ];
         assert_eq!(open, tokens, "all others say who has sent them");
     }
