@@ -222,7 +222,7 @@ pub const ALL: &[Covered] = &[
         scope: suzuki_kasami::SCOPE,
         small: &[run(2, 2), held(2, 2, 1), held(3, 1, 2), first(10_000, run(3, 2)), returning(2, 2)],
         golden: &[("suzuki-kasami:append=any", OPEN)],
-        long_golden: &[("suzuki-kasami", THREE)],
+        long_golden: &[("suzuki-kasami", THREE), ("suzuki-kasami:append=any", &[run(3, 2)])],
         larger: &[first(20_000, run(4, 1))],
         wrong: suzuki_kasami::WRONG,
         mutants: suzuki_kasami::MUTANTS,
@@ -386,6 +386,7 @@ pub const ALL: &[Covered] = &[
         ],
         long_golden: &[
             ("singhal-heuristic", FOUR),
+            ("singhal-heuristic:arbitration=any", &[run(3, 2)]),
             ("singhal-heuristic:arbitration=lowest", FOUR),
             ("singhal-heuristic:merge=chain", FOUR),
         ],

@@ -53,12 +53,12 @@ fn has_option(case: &Case, options: &[&str]) -> bool {
     given.split(',').any(|given| options.contains(&given))
 }
 
-/// The rows that are held against models: the small ones without crashes, in which each site requests a number of times.
+/// The rows that are held against models: the small ones of full searches without crashes, in which each site requests a number of times.
 fn rows() -> Vec<Case> {
     let recorded =
         matrix::read(include_str!("../../../../docs/CHECKED.md")).expect("as the command writes it");
     let rows = recorded.into_iter().filter(CaseRecord::is_small).map(|record| record.case);
-    rows.filter(|case| case.crashes == 0 && case.entries != Entries::Endless).collect()
+    rows.filter(|case| !case.reduces && case.crashes == 0 && case.entries != Entries::Endless).collect()
 }
 
 /// Whether a run that is compared whole is this row.
