@@ -57,6 +57,11 @@ function parse(list: string): URL[] {
   });
 }
 
+/** Where a place is. Node 18 takes the path from a URL that it is given for HTTPS, whatever the options say, so it is given none. */
+function addressOf({ protocol, hostname, port }: URL): http.RequestOptions {
+  return { protocol, hostname: hostname.replace(/^\[(.*)\]$/, "$1"), port };
+}
+
 /** All sessions of a client share its places. */
 export class Places {
   readonly urls: URL[];
@@ -97,7 +102,7 @@ export class Places {
     const headers = { ...this.#headers, "content-type": "application/json", "content-length": Buffer.byteLength(text) };
     const [module, agent] = place.protocol === "https:" ? [https, this.#https] : [http, this.#http];
     const answer = await new Promise<Answer>((resolve, reject) => {
-      const request = module.request(place, { path, method, headers, agent });
+      const request = module.request({ ...addressOf(place), path, method, headers, agent });
       const timers = [] as NodeJS.Timeout[];
       const fail = (error: Error) => request.destroy(error);
       const onAbort = () => fail(signal!.reason instanceof Error ? signal!.reason : new Error("aborted"));
