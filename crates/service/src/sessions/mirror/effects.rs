@@ -64,12 +64,6 @@ impl Following {
         }
     }
 
-    /// Counts the view with this epoch as one that the machine knows.
-    #[cfg(test)]
-    pub(super) fn set_epoch(&mut self, epoch: u32) {
-        self.epoch = epoch;
-    }
-
     /// Looks who is there and who is silent, and does what follows from it.
     pub(super) fn look(&mut self, here: &Sessions, now: Time) {
         self.look_at_view(here);

@@ -60,8 +60,6 @@ impl Mirror {
     fn view(&mut self, has_other: bool) {
         let others = if has_other { vec![member("other")] } else { Vec::new() };
         self.following.mirror.on_view(self.here.site(), Some(others));
-        // The view of the node is another one.
-        self.following.set_epoch(self.here.front().epoch());
     }
 
     /// Returns the version of the news that is confirmed with the next question, if there is one.
@@ -88,13 +86,17 @@ impl Mirror {
         let leaves = news.leaves;
         self.following.on_news(&self.here, &member("other"), news, times);
         if leaves {
-            self.following.look(&self.here, times.1);
+            self.looks(times.1);
         }
     }
 
     fn attends(&mut self, now: u64) {
-        let now = self.at(now);
-        self.following.look(&self.here, now);
+        self.looks(self.at(now));
+    }
+
+    /// Looks who is silent. Of the views of the node, which opens its first one in the background, the machine hears nothing.
+    fn looks(&mut self, now: Time) {
+        self.following.decide(&self.here, now, |mirror, at, out| mirror.look(at, out));
     }
 
     /// Returns who vouches for the locks of a session, if this site answers for it.
