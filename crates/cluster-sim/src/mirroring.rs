@@ -386,7 +386,9 @@ impl World {
         if leaves {
             self.look_at_source(machine)?;
         }
-        Ok(is_complete)
+        // What could not be claimed is asked for anew, after a pause.
+        let next = self.sites[machine].mirror.question(false);
+        Ok(is_complete && next.is_none_or(|next| next.have > 0))
     }
 
     /// Carries out what the mirror's machine asks for.

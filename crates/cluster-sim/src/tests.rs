@@ -127,6 +127,15 @@ fn a_client_does_not_count_on_a_claim_whose_answer_it_has_not_heard_and_cannot_h
 }
 
 #[test]
+fn a_site_that_leaves_keeps_what_its_mirror_could_not_claim() {
+    // The mirror had no lease yet. It confirmed the news all the same, the site left, and another client got the lock.
+    let options = RunOptions { faults: Some(14), ..RunOptions::default() };
+    let broken = || run(120_022_389, &options).violation.map(|violation| violation.property);
+    assert_eq!(broken(), None);
+    assert_eq!(mutant::with(Mutant::LostConfirmed, broken), Some("exclusion"));
+}
+
+#[test]
 fn a_mirror_promises_no_more_than_the_terms_that_were_agreed_on() {
     // The first sites are configured with a longer lease than the one of the view.
     assert_eq!(run(90_025_593, &RunOptions::default()).violation, None);

@@ -206,6 +206,8 @@ mutants! {
     ClaimLossHeard,
     /// A claim that has become a hold is given up as if its client certainly heard that.
     SettledUnheard,
+    /// A mirror confirms news of a site that leaves although it could not claim what is held.
+    LostConfirmed,
     /// A first voter that is not there is bound to the disk that the leader has recorded, whatever others have.
     OneRecordBinds,
     /// A leader does not ask members that may know no access document.

@@ -220,6 +220,11 @@ impl SiteCopy {
             Duty::StandIn { until: Some(_) } if self.parked.is_some() => return,
             Duty::StandIn { until } => until,
         };
+        let is_lost = |session: &SessionCopy| session.has(at, ClaimState::is_lost);
+        if until.is_none() && self.sessions.values().any(is_lost) && !mutant::is_on(Mutant::LostConfirmed) {
+            // The member leaves as soon as it is told that this is known here, and nobody would have the lock.
+            self.restart();
+        }
         self.adopt_all(until, at, out);
     }
 

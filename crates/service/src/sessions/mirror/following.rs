@@ -85,6 +85,7 @@ impl Following {
         if leaves {
             self.look(here, now());
         }
-        is_complete
+        // What could not be claimed is asked for anew, after a pause.
+        is_complete && self.question(here).is_none_or(|next| next.have > 0)
     }
 }
