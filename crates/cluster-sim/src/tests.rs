@@ -291,6 +291,7 @@ const BREAKS: &[(Mutant, &str, u64)] = &[
     (Mutant::FrozenReleases, "exclusion", 117),
     (Mutant::LeavesWithClaims, "exclusion", 416),
     (Mutant::RoomAskedForEver, "quiet", 83),
+    (Mutant::LostConfirmed, "exclusion", 120_022_389),
 ];
 
 /// Mutants with tests of their own, because it takes a certain seed, a certain schedule, certain reports or a site that lies to show
