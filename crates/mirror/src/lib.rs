@@ -36,6 +36,7 @@
 //!
 //! **A site that leaves** lets go of nothing that it has proved. It tells m so, and m adopts its sessions at once, for which no time is set. When m
 //! has confirmed it, d forgets them and leaves; calls that come to d are forwarded to m like all others.
+//! While m cannot claim what they hold, because it has no lease for example, it confirms nothing, and asks for everything anew.
 //!
 //! **Changes of views.** If m is not the next one any more, it drops its claims, and the new one begins with nothing. d owes the former one what
 //! it has told it for W after the last answer. If m is left out of the view, its claims are over with its lease.
