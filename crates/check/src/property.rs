@@ -75,6 +75,9 @@ impl Property {
         match violation {
             // A site that disagrees with its host about its own process breaks the one contract that exclusion rests on.
             Violation::TooManyInside { .. }
+            | Violation::Excluded { .. }
+            | Violation::UpgradedUnasked { .. }
+            | Violation::WrongMode { .. }
             | Violation::EnteredUnasked { .. }
             | Violation::EnteredTwice { .. }
             | Violation::WrongPhase { .. } => Property::Exclusion,

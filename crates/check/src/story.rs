@@ -100,6 +100,11 @@ fn describe_step<A: Algorithm>(world: &World<A>, step: StepEvent) -> String {
         }
         StepEvent::Act(Action::Lose { from, to, nth }) => format!("{}  is lost", message(from, to, nth)),
         StepEvent::Act(Action::Request(site)) => format!("{site} requests"),
+        StepEvent::Act(Action::RequestAs(site, demand)) => format!("{site} requests, {demand}"),
+        StepEvent::Act(Action::ReturnAs(site, demand)) => {
+            format!("{site} leaves and requests again, {demand}")
+        }
+        StepEvent::Act(Action::ChangeMode(site, to)) => format!("{site} wants to be {to}"),
         StepEvent::Act(Action::Release(site)) => format!("{site} leaves"),
         StepEvent::Act(Action::Return(site)) => format!("{site} leaves and requests again"),
         StepEvent::Act(Action::Wake(site)) => format!("a timer of {site} runs out"),
@@ -117,6 +122,7 @@ fn describe_effect<M: std::fmt::Debug>(effect: &Effect<M>) -> String {
         Effect::Send { to, message } => format!("to {to} {message:?}"),
         Effect::Enter { slot } if slot.0 == 0 => "ENTERS".to_owned(),
         Effect::Enter { slot } => format!("ENTERS on permit {}", slot.0),
+        Effect::Upgraded => "IS EXCLUSIVE".to_owned(),
         Effect::Timer { delays } => format!("sets a timer of {delays} T"),
         Effect::Chose { taken, of } => format!("chooses {} of {of}", taken + 1),
         Effect::Misbehaved { peer, why } => format!("refuses {peer}: {why}"),

@@ -338,6 +338,7 @@ impl Table {
                     wrong = wrong.or(next.enter());
                     outcome.entry = Some((slot, number(outcome.sends.len())));
                 }
+                Effect::Upgraded => wrong = wrong.or(Some(Violation::UpgradedUnasked { site: me })),
                 Effect::Timer { .. } => next.timers += 1,
                 Effect::Chose { taken, of } => asked.push((taken, of)),
                 Effect::Misbehaved { peer, why } => {

@@ -11,6 +11,7 @@
 //! - [`registry`]: algorithms and their options by name.
 //! - [`quorum`]: quorum systems, how to build and how to judge them.
 //! - [`information`]: information structures, of which quorum systems are a special case.
+//! - [`demand`]: what a process asks for: a mode, in which it may share the critical section, and a priority.
 //! - [`fence`]: the host's Lamport clock that gives every grant its fencing token.
 //! - [`lookup`]: a hash map without iteration.
 //! - [`modelled`]: a site's state in the terms of a model, for `crates/proof`.
@@ -28,6 +29,7 @@ pub mod algorithms;
 pub mod choice;
 pub mod clock;
 pub mod count;
+pub mod demand;
 pub mod fence;
 pub mod information;
 pub mod lookup;
@@ -51,6 +53,7 @@ pub use choice::Chooser;
 pub use clock::{Clock, Timestamp};
 pub use count::Count;
 pub(crate) use count::SiteCounts;
+pub use demand::{Demand, Mode, Priority};
 pub use fence::{CLOCK_BITS, Epoch, Fence, FenceClock};
 pub use lookup::LookupMap;
 pub use modelled::{ModelFacts, Modelled};

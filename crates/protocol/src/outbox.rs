@@ -21,6 +21,8 @@ pub enum Effect<M> {
         /// The permit it uses, where permits are numbered.
         slot: Slot,
     },
+    /// The process at this site, which is inside, is exclusive from now on.
+    Upgraded,
     /// Call [`Site::wake`](crate::Site::wake) once, after `delays` times the longest message delay.
     Timer {
         /// The time, in units of the longest message delay T.
@@ -47,6 +49,7 @@ impl<M> Effect<M> {
         match self {
             Effect::Send { to, message } => Effect::Send { to, message: message_of(message) },
             Effect::Enter { slot } => Effect::Enter { slot },
+            Effect::Upgraded => Effect::Upgraded,
             Effect::Timer { delays } => Effect::Timer { delays },
             Effect::Chose { taken, of } => Effect::Chose { taken, of },
             Effect::Misbehaved { peer, why } => Effect::Misbehaved { peer, why },
@@ -135,6 +138,11 @@ impl<M> Outbox<M> {
     #[inline]
     pub fn enter_slot(&mut self, slot: Slot) {
         self.effects.push(Effect::Enter { slot });
+    }
+
+    /// Lets the process of this site, which is inside, go on in exclusive mode, as it has asked.
+    pub fn upgraded(&mut self) {
+        self.effects.push(Effect::Upgraded);
     }
 
     /// Asks to be woken after `delays` times the longest message delay.

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use crate::registry::info::{BypassClaim, Info, Span};
 use crate::registry::values::Values;
-use crate::{Cluster, Holders, Numbers, Outbox, PlanError, SiteId, SiteSet, Timestamp, View};
+use crate::{Cluster, Demand, Holders, Mode, Numbers, Outbox, PlanError, SiteId, SiteSet, Timestamp, View};
 
 /// A message from one site to another. It displays in the paper's notation: its kind, and what it carries in brackets.
 pub trait Message: Clone + Debug + Display + Eq + Hash + Send + Sync {
@@ -38,6 +38,10 @@ pub trait Message: Clone + Debug + Display + Eq + Hash + Send + Sync {
 /// calls `request` only while the process is idle and the two others only while it is in the critical section;
 /// anything else is the host's own bug, and the site asserts it.
 ///
+/// *Inputs of processes that share*, given only to algorithms that know them ([`Values::knows`]): [`request_as`](Site::request_as) and
+/// [`release_and_request_as`](Site::release_and_request_as) with a demand that is not plain, and
+/// [`change_mode`](Site::change_mode).
+///
 /// *Inputs for the papers' failure handling*, given only to algorithms whose [`Info`] says that they handle
 /// them: the rest. To all others they do nothing.
 pub trait Site: Clone + Debug + Eq + Hash {
@@ -46,6 +50,13 @@ pub trait Site: Clone + Debug + Eq + Hash {
 
     /// The process at this site requests.
     fn request(&mut self, out: &mut Outbox<Self::Message>);
+
+    /// The process at this site requests what `demand` says. An algorithm that knows no other than the plain one is never asked for
+    /// another.
+    fn request_as(&mut self, demand: Demand, out: &mut Outbox<Self::Message>) {
+        assert!(demand == Demand::PLAIN, "the host asks only for what the algorithm knows");
+        self.request(out);
+    }
 
     /// `message` has arrived from the site `from`.
     fn receive(&mut self, from: SiteId, message: Self::Message, out: &mut Outbox<Self::Message>);
@@ -58,6 +69,25 @@ pub trait Site: Clone + Debug + Eq + Hash {
     fn release_and_request(&mut self, out: &mut Outbox<Self::Message>) {
         self.release(out);
         self.request(out);
+    }
+
+    /// What `release` and then `request_as` would do, in one step.
+    fn release_and_request_as(&mut self, demand: Demand, out: &mut Outbox<Self::Message>) {
+        if demand == Demand::PLAIN {
+            return self.release_and_request(out);
+        }
+        self.release(out);
+        self.request_as(demand, out);
+    }
+
+    /// The process at this site, which is inside, changes its mode without leaving ([`Mode::may_become`]).
+    ///
+    /// A downgrade is done when the call returns: whoever may be inside together with it now is let in, in the order in which
+    /// they would have entered after it. An upgrade waits, in its old mode, until all others have left; nobody enters before
+    /// it. When it is exclusive the site says so with [`Outbox::upgraded`]. The host may call `release` before that.
+    fn change_mode(&mut self, to: Mode, out: &mut Outbox<Self::Message>) {
+        let _ = (to, out);
+        panic!("the host changes modes only of algorithms that know them");
     }
 
     /// `peer` has failed. This is certain, and no message of its former incarnation is still in flight to this site.
@@ -133,6 +163,23 @@ pub trait Algorithm: Site + Send + Sync + 'static {
 
     /// What the process at this site does.
     fn phase(&self) -> Phase;
+
+    /// The mode in which the process at this site waits or is inside. While it waits to be exclusive, the one that it has.
+    fn mode(&self) -> Mode {
+        Mode::Exclusive
+    }
+
+    /// Whether the process is inside and waits to be exclusive.
+    fn is_upgrading(&self) -> bool {
+        false
+    }
+
+    /// Whether another process of this site may be inside in shared mode beside the one that is, without a word to anybody. The
+    /// host then counts them as one, in the mode that admits fewest, and releases after the last. An algorithm says no as long as it
+    /// knows of a request that must not be passed.
+    fn may_share(&self) -> bool {
+        false
+    }
 
     /// Whether the site owes nothing to anyone: its process is idle, nothing is queued, deferred or locked.
     fn is_quiet(&self) -> bool;

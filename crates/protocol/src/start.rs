@@ -1,6 +1,6 @@
 //! The start of a run: the number of sites, the number of permits, and the sites in the critical section.
 
-use crate::{SiteId, SiteSet};
+use crate::{Mode, SiteId, SiteSet};
 
 /// The size of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +47,29 @@ pub enum PlanError {
         /// The algorithms that support more.
         instead: String,
     },
+    /// The algorithm, with these options, does not let processes share.
+    #[error("{algorithm} knows no mode but exclusive; for {mode} take one of: {instead}")]
+    ExclusiveOnly {
+        algorithm: String,
+        mode: Mode,
+        /// The algorithms that know modes.
+        instead: String,
+    },
+    /// The algorithm, with these options, serves all requests alike.
+    #[error("{algorithm} knows no priorities; take one of: {instead}")]
+    NoPriorities {
+        algorithm: String,
+        /// The algorithms that know priorities.
+        instead: String,
+    },
+    /// Modes say who may share one permit.
+    #[error(
+        "a lock with {permits} permits is only exclusive, not {mode}; modes are for locks with one permit"
+    )]
+    ModeOfMany { permits: usize, mode: Mode },
+    /// Two holders at the start may not be inside together.
+    #[error("{one} and {other} cannot both be inside at the start")]
+    HoldersExclude { one: SiteId, other: SiteId },
     /// A site that does not exist was named. Ids start at 0.
     #[error("site {site} does not exist: the sites are 0 to {}", sites.saturating_sub(1))]
     NoSuchSite { site: usize, sites: usize },
@@ -67,6 +90,9 @@ pub enum PlanError {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Holders {
     sites: SiteSet,
+    /// Those in shared mode, and those in upgradeable mode; the others are exclusive.
+    shared: SiteSet,
+    upgradeable: SiteSet,
     /// The first of them. It is stored because each of a million sites asks for it at the start.
     first: Option<SiteId>,
 }
@@ -89,7 +115,55 @@ impl Holders {
         if set.len() > cluster.permits {
             return Err(PlanError::TooManyHolders { holders: set.len(), permits: cluster.permits });
         }
-        Ok(Holders { first: set.first(), sites: set })
+        let (shared, upgradeable) = (SiteSet::new(), SiteSet::new());
+        Ok(Holders { first: set.first(), shared, upgradeable, sites: set })
+    }
+
+    /// Exactly these sites are inside, each in its mode; they share one permit.
+    pub fn sharing(
+        cluster: Cluster,
+        holders: impl IntoIterator<Item = (SiteId, Mode)>,
+    ) -> Result<Self, PlanError> {
+        let mut inside = Holders::none();
+        for (site, mode) in holders {
+            if site.index() >= cluster.sites {
+                return Err(PlanError::NoSuchSite { site: site.index(), sites: cluster.sites });
+            }
+            if mode != Mode::Exclusive && cluster.permits > 1 {
+                return Err(PlanError::ModeOfMany { permits: cluster.permits, mode });
+            }
+            let excludes = |&(other, theirs): &(SiteId, Mode)| other != site && !theirs.admits(mode);
+            if cluster.permits == 1
+                && let Some((other, _)) = inside.with_modes().find(excludes)
+            {
+                return Err(PlanError::HoldersExclude { one: other, other: site });
+            }
+            inside.sites.insert(site);
+            match mode {
+                Mode::Shared => inside.shared.insert(site),
+                Mode::Upgradeable => inside.upgradeable.insert(site),
+                Mode::Exclusive => false,
+            };
+        }
+        if cluster.permits > 1 && inside.len() > cluster.permits {
+            return Err(PlanError::TooManyHolders { holders: inside.len(), permits: cluster.permits });
+        }
+        inside.first = inside.sites.first();
+        Ok(inside)
+    }
+
+    /// The mode in which `site` is inside, if it is.
+    pub fn mode(&self, site: SiteId) -> Option<Mode> {
+        match () {
+            () if self.shared.contains(site) => Some(Mode::Shared),
+            () if self.upgradeable.contains(site) => Some(Mode::Upgradeable),
+            () => self.sites.contains(site).then_some(Mode::Exclusive),
+        }
+    }
+
+    /// The sites inside, in order, each with its mode.
+    pub fn with_modes(&self) -> impl Iterator<Item = (SiteId, Mode)> + '_ {
+        self.iter().filter_map(|site| Some((site, self.mode(site)?)))
     }
 
     /// Whether `site` is inside.
@@ -156,6 +230,27 @@ mod tests {
     fn a_holder_outside_the_view_is_refused_by_name() {
         let error = Holders::new(Cluster::of(3), [SiteId::new(3)]).unwrap_err();
         assert_eq!(error.to_string(), "site 3 does not exist: the sites are 0 to 2");
+    }
+
+    #[test]
+    fn holders_share_only_if_their_modes_admit_each_other() {
+        let sharing = |modes: &[Mode]| {
+            let holders = modes.iter().enumerate().map(|(site, mode)| (SiteId::new(site), *mode));
+            Holders::sharing(Cluster::of(3), holders)
+        };
+        let readers = sharing(&[Mode::Shared, Mode::Upgradeable, Mode::Shared]).unwrap();
+        assert_eq!(readers.mode(SiteId::new(1)), Some(Mode::Upgradeable));
+        assert_eq!(readers.len(), 3);
+        let (one, other) = (SiteId::new(0), SiteId::new(1));
+        for modes in
+            [[Mode::Shared, Mode::Exclusive], [Mode::Upgradeable; 2], [Mode::Exclusive, Mode::Shared]]
+        {
+            assert_eq!(sharing(&modes), Err(PlanError::HoldersExclude { one, other }));
+        }
+        assert_eq!(
+            Holders::sharing(Cluster::of(3).with_permits(2), [(one, Mode::Shared)]),
+            Err(PlanError::ModeOfMany { permits: 2, mode: Mode::Shared })
+        );
     }
 
     #[test]

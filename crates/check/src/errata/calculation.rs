@@ -132,6 +132,7 @@ fn sent_in_figure_9_15(text: &str) -> String {
         Effect::Send { to, message } if to == p3 => Some(message.kind()),
         Effect::Send { .. }
         | Effect::Enter { .. }
+        | Effect::Upgraded
         | Effect::Timer { .. }
         | Effect::Chose { .. }
         | Effect::Misbehaved { .. } => None,

@@ -2,8 +2,8 @@
 
 use meshlock_check::{Bounds, Report, Step, StepEvent, Verdict, explore};
 use meshlock_protocol::registry::info::{
-    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Range, Tokens,
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo,
+    Order, Permits, Range, Tokens,
 };
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::{Action, Violation, World};
@@ -69,6 +69,7 @@ impl Described for Picker {
         source: "this test",
         kind: Kind::Token,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::None,
         channels: Channels::Fifo,
         assumes: "nothing",

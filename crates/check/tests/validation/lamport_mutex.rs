@@ -15,8 +15,8 @@
 
 use meshlock_check::{Bounds, Properties, Property};
 use meshlock_protocol::registry::info::{
-    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Range, Tokens,
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo,
+    Order, Permits, Range, Tokens,
 };
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
@@ -128,6 +128,7 @@ impl Described for LamportMutex {
         source: "tlaplus/Examples, LamportMutex",
         kind: Kind::Permission,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::None,
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",

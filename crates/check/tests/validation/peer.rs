@@ -75,6 +75,7 @@ impl<A: Algorithm> Peer<A> {
                 Effect::Enter { .. } => moment.posts[site.index()].phase = Phase::Executing,
                 Effect::Timer { .. } => moment.posts[site.index()].timers += 1,
                 // It does not try other choices: what it explores has none.
+                Effect::Upgraded => panic!("an upgrade that only the explorer asks for"),
                 Effect::Chose { .. } => panic!("a choice that only the explorer tries"),
                 Effect::Misbehaved { .. } => {}
             }

@@ -4,8 +4,8 @@
 
 use meshlock_check::{Bounds, Report, explore};
 use meshlock_protocol::registry::info::{
-    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Range, Tokens,
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo,
+    Order, Permits, Range, Tokens,
 };
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
@@ -130,6 +130,7 @@ impl Described for Toy {
         source: "this test",
         kind: Kind::Token,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::None,
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",

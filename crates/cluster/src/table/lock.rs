@@ -6,7 +6,7 @@ use foldhash::fast::FixedState;
 use indexmap::IndexSet;
 use meshlock_protocol::registry::info::Tokens;
 use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite, SiteCall};
-use meshlock_protocol::{Algorithm, Chooser, Effect, Epoch, FenceClock, Phase, SiteId};
+use meshlock_protocol::{Algorithm, Chooser, Demand, Effect, Epoch, FenceClock, Phase, SiteId};
 use smallvec::SmallVec;
 
 use super::clients::{Clients, Hold, Spare, WaitingClient};
@@ -165,7 +165,7 @@ impl Lock {
             let idle = lanes.iter().position(|lane| lane.site.phase() == Phase::Idle);
             let Some(idle) = idle.filter(|_| asking < self.clients.waiters.len()) else { return };
             env.cause = self.clients.waiters.get(asking).map(|waiter| waiter.cause);
-            self.run(idle, MachineInput::Call(SiteCall::Request), env);
+            self.run(idle, MachineInput::Call(SiteCall::Request(Demand::PLAIN)), env);
         }
     }
 
@@ -228,7 +228,8 @@ impl Lock {
                 let due = env.lease_clock.now + env.table_config.message_delay.times(u64::from(delays));
                 env.alarms.insert((due, TableAlarm::Timer(env.key.clone(), lane, local_view.epoch)));
             }
-            Effect::Chose { .. } => {}
+            // No client asks for a mode, so none is upgraded.
+            Effect::Upgraded | Effect::Chose { .. } => {}
             Effect::Misbehaved { peer, why } => {
                 env.misbehaved(Placement::new(&env.key.name, local_view.members).place(peer).0, why);
             }
@@ -335,7 +336,7 @@ impl Lock {
                 }
                 let next = self.clients.waiters.front().filter(|_| env.may_grant().is_some());
                 let again = next.map(|next| env.cause = Some(next.cause)).is_some();
-                let call = if again { SiteCall::ReleaseAndRequest } else { SiteCall::Release };
+                let call = if again { SiteCall::ReleaseAndRequest(Demand::PLAIN) } else { SiteCall::Release };
                 self.run(lane, MachineInput::Call(call), env);
                 self.seek(env);
             }

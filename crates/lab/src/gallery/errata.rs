@@ -94,6 +94,9 @@ fn act(step: &Step) -> ChosenAct {
             Action::Lose { from, to, nth } => UserAct::Drop(MessagePlace { from, to, nth }),
             Action::Wake(site) => UserAct::Wake(site),
             Action::Tell { to, about } => UserAct::Tell { to, about },
+            Action::RequestAs(..) | Action::ReturnAs(..) | Action::ChangeMode(..) => {
+                panic!("no erratum is about an algorithm with modes")
+            }
         },
     };
     ChosenAct { act, answers: step.answers.clone() }

@@ -349,7 +349,8 @@ impl<A: Algorithm> Playback<A> {
                     line.choice = Some((taken, of));
                     self.lines.push(line);
                 }
-                Effect::Misbehaved { .. } => {}
+                // A playback asks for no mode.
+                Effect::Upgraded | Effect::Misbehaved { .. } => {}
             }
         }
     }

@@ -37,7 +37,7 @@ use std::fmt;
 
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    BypassClaim, Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo,
     OptionInfo, Order, Permits, Range, Span, Tokens,
 };
 use crate::registry::values::Values;
@@ -249,6 +249,7 @@ impl Described for Central {
         source: "Kshemkalyani & Singhal ch. 9, exercise 9.6; Sanders 1987, Figure 1a",
         kind: Kind::Permission,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::None,
         channels: Channels::Unordered,
         assumes: "reliable channels, a coordinator that does not fail",

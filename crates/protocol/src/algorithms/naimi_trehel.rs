@@ -43,8 +43,8 @@ use std::fmt;
 use super::request::RequestId;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Span,
-    Tokens,
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, Order,
+    Permits, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -265,6 +265,7 @@ impl Described for NaimiTrehel {
         source: "Naimi & Trehel 1987; Bulgannawar & Vaidya 1994, reference 12",
         kind: Kind::Token,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::One,
         channels: Channels::Unordered,
         assumes: "reliable channels",

@@ -38,7 +38,7 @@ use std::fmt;
 
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    BypassClaim, Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo,
     OptionInfo, Order, Permits, Span, Text, Tokens,
 };
 use crate::registry::values::Values;
@@ -245,6 +245,7 @@ impl Described for RicartAgrawala {
         source: "Kshemkalyani & Singhal ch. 9, section 9.4; Lodha & Kshemkalyani 2000, section 2.2",
         kind: Kind::Permission,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::None,
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels",

@@ -1,6 +1,8 @@
 //! The description of an algorithm: facts that `meshlock algorithms` prints and that tests verify.
 
-use crate::{Cluster, Spec};
+use crate::{Cluster, Demand, Mode, Priority, Spec};
+
+use super::values::Values;
 
 /// How an algorithm decides who enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,46 @@ pub enum Permits {
     /// Any K. A request waits for the permit that it was sent to, even while another one is free. This suits critical
     /// sections that are short, but not a pool of resources that are kept for long.
     Chosen,
+}
+
+/// Whether an algorithm knows demands of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    No,
+    /// Only if this option, a flag, is on.
+    With(&'static str),
+    Yes,
+}
+
+impl Known {
+    /// Whether it does with these options.
+    pub fn holds(self, values: &Values) -> bool {
+        match self {
+            Known::No => false,
+            Known::With(option) => values.flag(option),
+            Known::Yes => true,
+        }
+    }
+}
+
+/// What a process may ask for beyond the plain demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demands {
+    /// To share the critical section: any [`Mode`].
+    pub modes: Known,
+    /// To be served before others: any [`Priority`].
+    pub priorities: Known,
+}
+
+impl Demands {
+    /// Nothing: every request is exclusive, and none is more urgent than another.
+    pub const PLAIN: Demands = Demands { modes: Known::No, priorities: Known::No };
+
+    /// Whether a process may make this demand with these options.
+    pub fn contain(self, demand: Demand, values: &Values) -> bool {
+        (demand.mode == Mode::Exclusive || self.modes.holds(values))
+            && (demand.priority == Priority::default() || self.priorities.holds(values))
+    }
 }
 
 /// The order in which messages between two sites may arrive.
@@ -273,6 +315,8 @@ pub struct Info {
     pub kind: Kind,
     /// How many processes may be inside at once.
     pub permits: Permits,
+    /// What a process may ask for beyond the plain demand.
+    pub demands: Demands,
     pub tokens: Tokens,
     /// The order of messages that it needs, as shipped. (What the paper assumes is in `assumes`.)
     pub channels: Channels,

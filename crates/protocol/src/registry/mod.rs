@@ -27,10 +27,13 @@ use crate::algorithms::suzuki_kasami::SuzukiKasami;
 use crate::algorithms::token_ring::TokenRing;
 use crate::algorithms::tree_quorum::TreeQuorum;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Described, Holders, Info, Outbox, PlanError, Site, SiteId, Spec};
+use crate::{
+    Algorithm, Cluster, Demand, Described, Holders, Info, Mode, Outbox, PlanError, Priority, Site, SiteId,
+    Spec,
+};
 
 pub use any::{AnyOutbox, SiteCall};
-use info::Permits;
+use info::{Known, Permits};
 use spec::SpecError;
 use values::Values;
 
@@ -100,6 +103,40 @@ impl std::str::FromStr for Spec {
 pub fn plan<A: Algorithm>(cluster: Cluster, values: &Values) -> Result<A::Plan, PlanError> {
     check_cluster(values.info(), cluster)?;
     A::plan(cluster, values)
+}
+
+/// Checks that processes may ask for this in this cluster, with these options. A host does so before it lets any.
+pub fn check_demand(cluster: Cluster, values: &Values, demand: Demand) -> Result<(), PlanError> {
+    let Demand { mode, priority } = demand;
+    let demands = values.info().demands;
+    let algorithm = || Spec::of(values.clone()).to_string();
+    if mode != Mode::Exclusive && !demands.modes.holds(values) {
+        return Err(PlanError::ExclusiveOnly {
+            algorithm: algorithm(),
+            mode,
+            instead: that_know(|info| info.demands.modes),
+        });
+    }
+    if mode != Mode::Exclusive && cluster.permits > 1 {
+        return Err(PlanError::ModeOfMany { permits: cluster.permits, mode });
+    }
+    if priority != Priority::default() && !demands.priorities.holds(values) {
+        return Err(PlanError::NoPriorities {
+            algorithm: algorithm(),
+            instead: that_know(|info| info.demands.priorities),
+        });
+    }
+    Ok(())
+}
+
+/// Lists the algorithms that know demands of this kind, with the option that they need for it.
+fn that_know(kind: impl Fn(&Info) -> Known) -> String {
+    let named = |info: &&Info| match kind(info) {
+        Known::No => None,
+        Known::With(option) => Some(format!("{}:{option}", info.name)),
+        Known::Yes => Some(info.name.to_owned()),
+    };
+    ALL.iter().filter_map(named).collect::<Vec<_>>().join(", ")
 }
 
 fn check_cluster(info: &Info, cluster: Cluster) -> Result<(), PlanError> {

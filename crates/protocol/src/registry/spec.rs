@@ -70,6 +70,11 @@ impl Spec {
         Spec { info, values: Values::defaults(info) }
     }
 
+    /// The algorithm with these options.
+    pub fn of(values: Values) -> Self {
+        Spec { info: values.info(), values }
+    }
+
     /// The same, but the host chooses everything that the paper leaves open.
     #[must_use]
     pub fn with_every_choice(mut self) -> Self {

@@ -1,5 +1,6 @@
 //! The options of one algorithm with their values in one run.
 
+use crate::Demand;
 use crate::registry::info::{Info, OptionInfo, Range, Text};
 use crate::registry::spec::SpecError;
 
@@ -44,6 +45,11 @@ impl Values {
     /// Whether the flag `name` is on.
     pub fn flag(&self, name: &str) -> bool {
         self.get(name) == "yes"
+    }
+
+    /// Whether a process may make this demand with these options.
+    pub fn know(&self, demand: Demand) -> bool {
+        self.info.demands.contain(demand, self)
     }
 
     /// The integer given for the option `name`.

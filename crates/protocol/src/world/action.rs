@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
-use crate::{Algorithm, Effect, SiteId};
+use crate::{Algorithm, Demand, Effect, Mode, SiteId};
 
 use super::World;
 
@@ -24,6 +24,12 @@ pub enum Action {
     Release(SiteId),
     /// The process of the site leaves and requests again in the same step.
     Return(SiteId),
+    /// The process of the site requests, with a demand that is not plain.
+    RequestAs(SiteId, Demand),
+    /// The process of the site leaves and requests again in the same step, with a demand that is not plain.
+    ReturnAs(SiteId, Demand),
+    /// The process of the site, which is inside, begins to change its mode.
+    ChangeMode(SiteId, Mode),
     /// A message arrives.
     Deliver {
         from: SiteId,
@@ -56,6 +62,18 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// The process of `site` requests.
+    pub fn request(site: SiteId, demand: Demand) -> Action {
+        if demand == Demand::PLAIN { Action::Request(site) } else { Action::RequestAs(site, demand) }
+    }
+
+    /// The process of `site` leaves and requests again in the same step.
+    pub fn request_again(site: SiteId, demand: Demand) -> Action {
+        if demand == Demand::PLAIN { Action::Return(site) } else { Action::ReturnAs(site, demand) }
+    }
+}
+
 impl<A: Algorithm> World<A> {
     /// What can happen now by itself: messages arrive, timers run out, sites learn of failures.
     pub fn deliveries(&self, delivery: Delivery) -> impl Iterator<Item = Action> {
@@ -77,7 +95,8 @@ impl<A: Algorithm> World<A> {
 
     /// The requests that are possible now.
     pub fn requests(&self) -> impl Iterator<Item = Action> {
-        SiteId::all(self.cluster.sites).filter(|&site| self.is_idle(site)).map(Action::Request)
+        let idle = SiteId::all(self.cluster.sites).filter(|&site| self.is_idle(site));
+        idle.flat_map(|site| self.demands().iter().map(move |&demand| Action::request(site, demand)))
     }
 
     /// The releases that are possible now.
@@ -87,7 +106,8 @@ impl<A: Algorithm> World<A> {
 
     /// The releases with a new request in the same step that are possible now.
     pub fn returns(&self) -> impl Iterator<Item = Action> {
-        self.inside.iter().map(Action::Return)
+        let inside = self.inside.iter();
+        inside.flat_map(|site| self.demands().iter().map(move |&demand| Action::request_again(site, demand)))
     }
 
     /// Applies `action`.
@@ -96,6 +116,9 @@ impl<A: Algorithm> World<A> {
             Action::Request(site) => self.request(site),
             Action::Release(site) => self.release(site),
             Action::Return(site) => self.release_and_request(site),
+            Action::RequestAs(site, demand) => self.request_as(site, demand),
+            Action::ReturnAs(site, demand) => self.release_and_request_as(site, demand),
+            Action::ChangeMode(site, to) => self.change_mode(site, to),
             Action::Deliver { from, to, nth } => self.deliver_nth(from, to, nth),
             Action::Duplicate { from, to, nth } => self.duplicate_nth(from, to, nth),
             Action::Lose { from, to, nth } => {
@@ -114,6 +137,9 @@ impl<A: Algorithm> World<A> {
         let mut state = hasher.build_hasher();
         self.sites.hash(&mut state);
         self.inside.hash(&mut state);
+        for site in SiteId::all(self.cluster.sites).filter(|&site| !self.is_idle(site)) {
+            (self.mode(site), self.is_upgrading(site)).hash(&mut state);
+        }
         self.timers.hash(&mut state);
         self.faults.hash(&mut state);
         for asked in &self.asked {

@@ -1,7 +1,7 @@
 //! The checks after every step, the same for every algorithm.
 
 use crate::registry::info::{Order, Tokens};
-use crate::{Algorithm, Effect, Message, Phase, SiteId, Slot};
+use crate::{Algorithm, Effect, Message, Mode, Phase, SiteId, Slot};
 
 use super::World;
 
@@ -11,6 +11,27 @@ pub enum Violation {
     /// Mutual exclusion is violated.
     #[error("{inside} sites are inside at once, {permits} may be")]
     TooManyInside { inside: usize, permits: usize },
+    /// Two sites are inside whose modes do not admit each other.
+    #[error("{site} is inside, {mode}, beside {other}, which is {beside}")]
+    Excluded { site: SiteId, mode: Mode, other: SiteId, beside: Mode },
+    /// A site became exclusive without having asked for it.
+    #[error("{site} became exclusive without having asked for it")]
+    UpgradedUnasked {
+        /// The site that became exclusive.
+        site: SiteId,
+    },
+    /// The site and its host disagree about the mode of its process, or about whether others may share it.
+    #[error(
+        "{site} is wrong about its process, which it reports to be {reported}: it is {real}, or cannot be shared or upgraded now"
+    )]
+    WrongMode {
+        /// The site that is wrong.
+        site: SiteId,
+        /// The mode according to the site.
+        reported: Mode,
+        /// The mode according to the host.
+        real: Mode,
+    },
     /// A site entered without a request.
     #[error("{site} entered without a request")]
     EnteredUnasked {
@@ -105,8 +126,8 @@ impl<A: Algorithm> World<A> {
         }
     }
 
-    /// Checks that `site`, which has just entered, has the smallest timestamp of all that wait and a larger one than at its last entry,
-    /// where that is promised.
+    /// Checks that `site`, which has just entered, has the smallest timestamp of all that wait and may not be inside together with it, and
+    /// a larger one than at its last entry, where that is promised.
     pub(super) fn check_order(&mut self, site: SiteId) {
         if self.info.order != Order::Timestamp {
             return;
@@ -117,8 +138,10 @@ impl<A: Algorithm> World<A> {
             self.report(Violation::NotRising { site });
         }
         let precedes = |other: SiteId| self.site(other).timestamp().is_some_and(|theirs| theirs < mine);
-        let passed = SiteId::all(self.cluster.sites)
-            .find(|&other| other != site && self.is_up(other) && self.is_waiting(other) && precedes(other));
+        let is_excluded = |other: SiteId| !self.mode(site).admits(self.mode(other));
+        let waits = |other: SiteId| self.is_up(other) && self.is_waiting(other) && is_excluded(other);
+        let passed =
+            SiteId::all(self.cluster.sites).find(|&other| other != site && waits(other) && precedes(other));
         if let Some(passed) = passed {
             self.report(Violation::OutOfOrder { site, passed });
         }
@@ -137,10 +160,7 @@ impl<A: Algorithm> World<A> {
     }
 
     fn examine(&self) -> Result<(), Violation> {
-        let permits = self.cluster.permits;
-        if self.inside.len() > permits {
-            return Err(Violation::TooManyInside { inside: self.inside.len(), permits });
-        }
+        self.examine_modes()?;
         self.examine_tokens()?;
         for site in SiteId::all(self.cluster.sites).filter(|&site| self.is_up(site)) {
             let (reported, real) = (self.site(site).phase(), self.phase(site));

@@ -109,6 +109,7 @@ impl<A: Algorithm> World<A> {
         self.faults.ever = true;
         self.faults.down.insert(site);
         self.inside.remove(site);
+        self.sharing.end(site);
         self.asked[site.index()] = None;
         self.timers[site.index()] = 0;
         let faults = &mut self.faults;

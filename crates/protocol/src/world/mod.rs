@@ -10,6 +10,7 @@ mod channels;
 mod checks;
 mod faults;
 mod saturated;
+mod sharing;
 
 pub use action::{Action, Delivery};
 pub use channels::Packet;
@@ -24,8 +25,8 @@ use channels::Channels;
 use crate::registry::info::Tokens;
 use crate::registry::values::Values;
 use crate::{
-    Algorithm, Chooser, Cluster, Described, Effect, Epoch, Fence, FenceClock, Holders, Info, Message, Outbox,
-    Phase, PlanError, SiteId, SiteSet, Slot, Timestamp,
+    Algorithm, Chooser, Cluster, Demand, Described, Effect, Epoch, Fence, FenceClock, Holders, Info, Message,
+    Outbox, Phase, PlanError, SiteId, SiteSet, Slot, Timestamp,
 };
 
 /// One entry into the critical section.
@@ -51,10 +52,11 @@ pub struct World<A: Algorithm> {
     /// By site: the step at which the waiting request was made. This is the host's own order of requests.
     asked: Vec<Option<u64>>,
     inside: SiteSet,
+    sharing: sharing::Sharing,
     /// By site: the number of timers that are set.
     timers: Vec<u32>,
     faults: faults::Faults,
-    /// The last fence of each line that must increase.
+    /// With K permits the last fence of each line that must increase.
     fences: Vec<Option<Fence>>,
     entries: Vec<Entry>,
     /// By site: the timestamp of its last entry.
@@ -87,6 +89,7 @@ impl<A: Algorithm> World<A> {
             clocks: vec![FenceClock::new(Epoch::default()); cluster.sites],
             asked: vec![None; cluster.sites],
             inside: holders.iter().collect(),
+            sharing: sharing::Sharing::new(cluster.sites, holders),
             timers: vec![0; cluster.sites],
             faults: faults::Faults::default(),
             fences: vec![None; cluster.sites.max(cluster.permits)],
@@ -132,22 +135,19 @@ impl<A: Algorithm> World<A> {
 
     /// Lets the process at `site` request.
     pub fn request(&mut self, site: SiteId) -> Vec<Effect<A::Message>> {
-        assert!(self.is_idle(site), "{site} requests only while idle");
-        self.asked[site.index()] = Some(self.steps);
-        self.step(site, |machine, out| machine.request(out))
+        self.request_as(site, Demand::PLAIN)
     }
 
     /// Lets the process at `site` leave.
     pub fn release(&mut self, site: SiteId) -> Vec<Effect<A::Message>> {
         assert!(self.inside.remove(site), "{site} releases only while inside");
+        self.sharing.end(site);
         self.step(site, |machine, out| machine.release(out))
     }
 
     /// Lets the process at `site` leave and request again in the same step.
     pub fn release_and_request(&mut self, site: SiteId) -> Vec<Effect<A::Message>> {
-        assert!(self.inside.remove(site), "{site} releases only while inside");
-        self.asked[site.index()] = Some(self.steps);
-        self.step(site, |machine, out| machine.release_and_request(out))
+        self.release_and_request_as(site, Demand::PLAIN)
     }
 
     /// Delivers the oldest message from `from` to `to`.
@@ -234,6 +234,7 @@ impl<A: Algorithm> World<A> {
         match effect {
             Effect::Send { to, message } => self.send(site, *to, message.clone()),
             Effect::Enter { slot } => self.enter(site, *slot),
+            Effect::Upgraded => self.upgrade(site),
             Effect::Timer { .. } => self.timers[site.index()] += 1,
             Effect::Chose { .. } | Effect::Misbehaved { .. } => {}
         }
@@ -267,18 +268,22 @@ impl<A: Algorithm> World<A> {
         if !self.inside.insert(site) {
             self.report(Violation::EnteredTwice { site });
         }
-        let line = self.fence_line(site, slot);
-        if self.fences[line].replace(fence).is_some_and(|last| last >= fence) {
+        if !self.note_fence(site, slot, fence) {
             self.report(Violation::FenceFellBack { site, slot });
         }
         self.check_order(site);
         self.entries.push(Entry { site, slot, fence, overtook });
     }
 
-    /// Which fences must increase together: those of one slot, or those of one site where K permits are not numbered.
-    fn fence_line(&self, site: SiteId, slot: Slot) -> usize {
+    /// Returns whether this fence is larger than those of the grants before it: with one permit, of all that may not be inside together
+    /// with this one; with K, of those with the same slot, or of the same site where permits are not numbered.
+    fn note_fence(&mut self, site: SiteId, slot: Slot, fence: Fence) -> bool {
+        if self.cluster.permits == 1 {
+            return self.sharing.note_fence(self.mode(site), fence);
+        }
         let numbered = self.info.tokens == Tokens::PerPermit;
-        if self.cluster.permits == 1 || numbered { slot.0 as usize } else { site.index() }
+        let line = if numbered { slot.0 as usize } else { site.index() };
+        self.fences[line].replace(fence).is_none_or(|last| last < fence)
     }
 
     /// The description of the algorithm.

@@ -87,7 +87,7 @@ impl<A: Algorithm> Saturated<A> {
                     self.inside.push_back(site);
                 }
                 Effect::Timer { .. } => self.timers.push_back(site),
-                Effect::Chose { .. } => {}
+                Effect::Upgraded | Effect::Chose { .. } => {}
                 Effect::Misbehaved { peer, why } => {
                     panic!("a correct site's message was refused: {peer}, {why}")
                 }

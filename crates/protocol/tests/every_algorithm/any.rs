@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use meshlock_protocol::registry::any::OTHER_ALGORITHM;
 use meshlock_protocol::registry::{ALL, AnyMessage, AnyOutbox, AnyPlan, AnySite, SiteCall, Visitor, plan};
 use meshlock_protocol::{
-    Algorithm, Cluster, Effect, Holders, Message, Outbox, Phase, Site, SiteId, SiteSet, Spec,
+    Algorithm, Cluster, Demand, Effect, Holders, Message, Outbox, Phase, Site, SiteId, SiteSet, Spec,
 };
 use meshlock_testing::within_steps;
 
@@ -17,7 +17,7 @@ fn lone_entry(info: &'static meshlock_protocol::Info) -> (Vec<AnySite>, Vec<AnyM
     let mut on_the_way = VecDeque::new();
     let mut sent = Vec::new();
     let me = SiteId::new(2);
-    sites[2].call(SiteCall::Request, &mut out);
+    sites[2].call(SiteCall::Request(Demand::PLAIN), &mut out);
     let mut from = me;
     within_steps("no message is on its way", || {
         for effect in out.drain() {
@@ -27,7 +27,7 @@ fn lone_entry(info: &'static meshlock_protocol::Info) -> (Vec<AnySite>, Vec<AnyM
                     on_the_way.push_back((from, to, message));
                 }
                 Effect::Enter { .. } => assert_eq!(from, me, "{}", info.name),
-                Effect::Timer { .. } | Effect::Chose { .. } => {}
+                Effect::Upgraded | Effect::Timer { .. } | Effect::Chose { .. } => {}
                 Effect::Misbehaved { why, .. } => panic!("{}: {why}", info.name),
             }
         }
@@ -68,7 +68,8 @@ fn a_message_of_another_algorithm_changes_nothing_and_is_reported() {
 fn answers<A: Algorithm>(site: &A) -> String {
     let down: SiteSet = [SiteId::new(0)].into_iter().collect();
     let state = (format!("{site:?}"), site.info().name, site.view(), site.check_invariants());
-    let process = (site.phase(), site.is_quiet(), site.timestamp(), site.tokens(), site.quorum());
+    let shared = (site.mode(), site.is_upgrading(), site.may_share());
+    let process = (site.phase(), shared, site.is_quiet(), site.timestamp(), site.tokens(), site.quorum());
     let limits = (site.survives(&down), site.cost_span().map(|span| span.most.text), site.is_within_bounds());
     format!("{state:?} {process:?} {limits:?}")
 }
@@ -79,7 +80,11 @@ fn printed<M: Message>(effects: &[Effect<M>]) -> Vec<String> {
         Effect::Send { message, .. } => {
             format!("{effect:?} {} {} {}", message.kind(), message.words(), message.tokens())
         }
-        Effect::Enter { .. } | Effect::Timer { .. } | Effect::Chose { .. } | Effect::Misbehaved { .. } => {
+        Effect::Enter { .. }
+        | Effect::Upgraded
+        | Effect::Timer { .. }
+        | Effect::Chose { .. }
+        | Effect::Misbehaved { .. } => {
             format!("{effect:?}")
         }
     };

@@ -276,6 +276,7 @@ impl<'a, A: Algorithm, W: RunObserver<A>> Simulation<'a, A, W> {
             match effect {
                 Effect::Send { to, message } => self.send(site, to, message),
                 other @ (Effect::Enter { .. }
+                | Effect::Upgraded
                 | Effect::Timer { .. }
                 | Effect::Chose { .. }
                 | Effect::Misbehaved { .. }) => {
@@ -295,6 +296,7 @@ impl<'a, A: Algorithm, W: RunObserver<A>> Simulation<'a, A, W> {
                 Ok(())
             }
             Effect::Enter { slot } => self.enter(site, slot),
+            Effect::Upgraded => Ok(()),
             Effect::Timer { delays } => {
                 self.core.set_timer(site, delays, &mut self.agenda);
                 Ok(())

@@ -80,7 +80,13 @@ impl<A: Algorithm + Described> Schedules<A> {
 /// The site whose step an action is.
 fn site_of(action: Action) -> SiteId {
     match action {
-        Action::Request(site) | Action::Release(site) | Action::Return(site) | Action::Wake(site) => site,
+        Action::Request(site)
+        | Action::RequestAs(site, _)
+        | Action::Release(site)
+        | Action::Return(site)
+        | Action::ReturnAs(site, _)
+        | Action::ChangeMode(site, _)
+        | Action::Wake(site) => site,
         Action::Deliver { to, .. }
         | Action::Duplicate { to, .. }
         | Action::Lose { to, .. }

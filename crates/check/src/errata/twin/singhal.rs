@@ -16,8 +16,8 @@
 use std::fmt;
 
 use meshlock_protocol::registry::info::{
-    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Range, Tokens,
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo,
+    Order, Permits, Range, Tokens,
 };
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
@@ -333,6 +333,7 @@ impl Described for SinghalRecovery {
         source: "Singhal 1989, sections III and VI-B",
         kind: Kind::Token,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::One,
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels; one failure, known to all, without the token",

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::Context;
 use meshlock_check::{Bounds, Report, StepEvent, Verdict, story_spec};
 use meshlock_protocol::world::{Action, Delivery, News, Violation};
-use meshlock_protocol::{SiteId, Spec};
+use meshlock_protocol::{Demand, SiteId, Spec};
 
 /// Returns the source of the test for the violation in `report`, or an error if the world cannot show it.
 pub(super) fn source(spec: &Spec, bounds: &Bounds, report: &Report) -> anyhow::Result<String> {
@@ -75,6 +75,9 @@ fn statement(step: StepEvent) -> String {
         Action::Request(site) => call("Request", site),
         Action::Release(site) => call("Release", site),
         Action::Return(site) => call("Return", site),
+        Action::RequestAs(site, demand) => format!("RequestAs(site({}), {})", site.index(), demanded(demand)),
+        Action::ReturnAs(site, demand) => format!("ReturnAs(site({}), {})", site.index(), demanded(demand)),
+        Action::ChangeMode(site, to) => format!("ChangeMode(site({}), Mode::{to:?})", site.index()),
         Action::Wake(site) => call("Wake", site),
         Action::Deliver { from, to, nth } => message("Deliver", from, to, nth),
         Action::Duplicate { from, to, nth } => message("Duplicate", from, to, nth),
@@ -84,6 +87,11 @@ fn statement(step: StepEvent) -> String {
         }
     };
     format!("let _ = world.apply(Action::{action});")
+}
+
+/// A demand as it is written in Rust.
+fn demanded(demand: Demand) -> String {
+    format!("Demand::of(Mode::{:?}).with_priority({})", demand.mode, demand.priority.0)
 }
 
 /// Returns assertions about the world at the end of the path.

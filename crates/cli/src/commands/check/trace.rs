@@ -48,7 +48,13 @@ pub(super) fn values(spec: &Spec, bounds: &Bounds, path: &[Step]) -> anyhow::Res
 fn actor(step: StepEvent) -> Option<SiteId> {
     match step {
         StepEvent::Act(
-            Action::Request(site) | Action::Release(site) | Action::Return(site) | Action::Wake(site),
+            Action::Request(site)
+            | Action::RequestAs(site, _)
+            | Action::Release(site)
+            | Action::Return(site)
+            | Action::ReturnAs(site, _)
+            | Action::ChangeMode(site, _)
+            | Action::Wake(site),
         )
         | StepEvent::Recover(site) => Some(site),
         StepEvent::Act(
@@ -70,9 +76,11 @@ impl<'a, W: Write> Teller<'a, W> {
     fn tell(&mut self) {
         let Happened { before, step, .. } = self.happened;
         match step.event {
-            StepEvent::Act(Action::Request(site)) => self.line(TraceKind::Request, site, None, None),
+            StepEvent::Act(Action::Request(site) | Action::RequestAs(site, _)) => {
+                self.line(TraceKind::Request, site, None, None);
+            }
             StepEvent::Act(Action::Release(site)) => self.line(TraceKind::Release, site, None, None),
-            StepEvent::Act(Action::Return(site)) => {
+            StepEvent::Act(Action::Return(site) | Action::ReturnAs(site, _)) => {
                 self.line(TraceKind::Release, site, None, None);
                 self.line(TraceKind::Request, site, None, None);
             }
@@ -82,7 +90,9 @@ impl<'a, W: Write> Teller<'a, W> {
                     self.line(TraceKind::Receive, to, Some(from), packet.map(|packet| &packet.message));
                 }
             }
-            StepEvent::Act(Action::Lose { .. } | Action::Wake(_) | Action::Tell { .. }) => {}
+            StepEvent::Act(
+                Action::ChangeMode(..) | Action::Lose { .. } | Action::Wake(_) | Action::Tell { .. },
+            ) => {}
             StepEvent::Fail(site) => self.line(TraceKind::Fail, site, None, None),
             StepEvent::Recover(site) => self.line(TraceKind::Recover, site, None, None),
         }
@@ -96,7 +106,7 @@ impl<'a, W: Write> Teller<'a, W> {
                 let line = self.about(TraceKind::Choose, site, None, None);
                 self.lines.line(TracedEvent { choice: Some((*taken, *of)), ..line });
             }
-            Effect::Timer { .. } | Effect::Misbehaved { .. } => {}
+            Effect::Upgraded | Effect::Timer { .. } | Effect::Misbehaved { .. } => {}
         }
     }
 

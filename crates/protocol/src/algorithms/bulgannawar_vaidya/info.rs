@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::registry::info::{
-    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Range, Scale, Tokens,
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo,
+    Order, Permits, Range, Scale, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -34,6 +34,7 @@ impl Described for BulgannawarVaidya {
         source: "Bulgannawar & Vaidya 1994, section 2",
         kind: Kind::Token,
         permits: Permits::Chosen,
+        demands: Demands::PLAIN,
         tokens: Tokens::PerPermit,
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",

@@ -46,8 +46,8 @@ use std::fmt;
 use crate::algorithms::request::RequestState;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Span, Text, Tokens,
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo,
+    Order, Permits, Span, Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -261,6 +261,7 @@ impl Described for CarvalhoRoucairol {
         source: "Sanders 1987, section 8; Carvalho & Roucairol 1983",
         kind: Kind::Permission,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::None,
         channels: Channels::Unordered,
         assumes: "reliable channels",

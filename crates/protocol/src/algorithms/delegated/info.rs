@@ -1,7 +1,7 @@
 //! What a host needs to know of `delegated`: its options, its costs, its start and its invariants.
 
 use crate::registry::info::{
-    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    BypassClaim, Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo,
     OptionInfo, Order, Permits, Range, Since, Tokens,
 };
 use crate::registry::values::Values;
@@ -21,6 +21,7 @@ impl Described for Delegated {
         source: "Meshlock's own",
         kind: Kind::Token,
         permits: Permits::Chosen,
+        demands: Demands::PLAIN,
         tokens: Tokens::PerPermit,
         channels: Channels::Unordered,
         assumes: "reliable channels; the leader does not fail within a view",

@@ -331,6 +331,9 @@ fn most_bypassed(sites: usize, chain: &str, seed: u64) -> usize {
                 matches!(message, Some(Message::Request { .. })).then_some(from)
             }
             Action::Request(_)
+            | Action::RequestAs(..)
+            | Action::ReturnAs(..)
+            | Action::ChangeMode(..)
             | Action::Release(_)
             | Action::Duplicate { .. }
             | Action::Lose { .. }

@@ -44,7 +44,7 @@ use std::fmt;
 
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    BypassClaim, Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo,
     OptionInfo, Order, Permits, Range, Span, Tokens,
 };
 use crate::registry::values::Values;
@@ -316,6 +316,7 @@ impl Described for Lamport {
         source: "Kshemkalyani & Singhal ch. 9, section 9.3; Lamport 1978",
         kind: Kind::Permission,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::None,
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",

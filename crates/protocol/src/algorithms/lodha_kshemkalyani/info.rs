@@ -6,7 +6,7 @@ use super::text::LodhaText;
 use super::{LodhaKshemkalyani, LodhaRules, Message, invariants};
 use crate::algorithms::request::RequestState;
 use crate::registry::info::{
-    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    BypassClaim, Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo,
     OptionInfo, Order, Permits, Range, Span, Tokens,
 };
 use crate::registry::values::Values;
@@ -30,6 +30,7 @@ impl Described for LodhaKshemkalyani {
         source: "Lodha & Kshemkalyani 2000, section 3; Kshemkalyani & Singhal ch. 9, section 9.6",
         kind: Kind::Permission,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::None,
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",

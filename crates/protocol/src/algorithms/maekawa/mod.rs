@@ -43,8 +43,8 @@
 
 use crate::quorum::QuorumSystem;
 use crate::registry::info::{
-    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range,
-    Span, Tokens,
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, OptionInfo, Order,
+    Permits, Range, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
@@ -68,6 +68,7 @@ impl Coterie for RequestSets {
         source: "Kshemkalyani & Singhal ch. 9, section 9.8",
         kind: Kind::Quorum,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::None,
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels",

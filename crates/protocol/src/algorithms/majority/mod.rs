@@ -34,8 +34,8 @@ use smallvec::SmallVec;
 use crate::quorum::majority;
 use crate::quorum::votes::majority_of;
 use crate::registry::info::{
-    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range,
-    Span, Tokens,
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, OptionInfo, Order,
+    Permits, Range, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
@@ -63,6 +63,7 @@ impl Coterie for Votes {
         source: "Kshemkalyani & Singhal ch. 9, section 9.7",
         kind: Kind::Quorum,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::None,
         channels: Channels::Unordered,
         assumes: "reliable channels, failures known for certain",

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::registry::info::{
-    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits,
-    Tokens,
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, Order,
+    Permits, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -19,6 +19,7 @@ impl Described for Makki {
         source: "Makki, Banta, Been, Pissinou & Park, SPDP 1992, 408–411 (outline); Bulgannawar & Vaidya 1994, section 5",
         kind: Kind::Token,
         permits: Permits::Many,
+        demands: Demands::PLAIN,
         tokens: Tokens::One,
         channels: Channels::Unordered,
         assumes: "reliable channels, and a message and its answer within 2T (here that only saves messages)",

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::registry::info::{
-    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Range, Span, Text, Tokens,
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo,
+    Order, Permits, Range, Span, Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::shared::Shared;
@@ -32,6 +32,7 @@ impl Described for Raymond {
         source: "Kshemkalyani & Singhal ch. 9, section 9.12",
         kind: Kind::Token,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::One,
         channels: Channels::Unordered,
         assumes: "reliable channels; for recovery also FIFO and certain knowledge of failures",

@@ -45,8 +45,8 @@ use std::fmt;
 
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order,
-    Permits, Scale, Span, Tokens,
+    BypassClaim, Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    Order, Permits, Scale, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -228,6 +228,7 @@ impl Described for RaymondK {
         source: "Raymond, Information Processing Letters 30 (1989), 189–193; Bulgannawar & Vaidya 1994, section 5",
         kind: Kind::Permission,
         permits: Permits::Many,
+        demands: Demands::PLAIN,
         tokens: Tokens::None,
         channels: Channels::Unordered,
         assumes: "reliable channels",

@@ -4,8 +4,8 @@ use crate::information::notation::NOTATION;
 use crate::information::{InformationStructure, Mend};
 use crate::quorum::QuorumSystem;
 use crate::registry::info::{
-    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Range, Tokens,
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo,
+    Order, Permits, Range, Tokens,
 };
 use crate::registry::values::Values;
 use crate::shared::Shared;
@@ -95,6 +95,7 @@ impl Described for Sanders {
         source: "Sanders 1987, sections 3 to 7",
         kind: Kind::Quorum,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::None,
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels; failures are detected without fail",

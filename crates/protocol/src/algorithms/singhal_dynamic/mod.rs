@@ -58,8 +58,8 @@ use std::fmt;
 use crate::algorithms::request::RequestState;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Span,
-    Tokens,
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, Order,
+    Permits, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -247,6 +247,7 @@ impl Described for SinghalDynamic {
         source: "Kshemkalyani & Singhal ch. 9, section 9.5, Algorithm 9.3",
         kind: Kind::Permission,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::None,
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels",

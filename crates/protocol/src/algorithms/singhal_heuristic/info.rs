@@ -1,7 +1,7 @@
 //! What is known of the algorithm, its options, and how it starts.
 
 use crate::registry::info::{
-    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    BypassClaim, Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo,
     OptionInfo, Order, Permits, Range, Span, Text, Tokens,
 };
 use crate::registry::values::Values;
@@ -84,6 +84,7 @@ impl Described for SinghalHeuristic {
         source: "Singhal 1989, A Heuristically-Aided Algorithm for Mutual Exclusion in Distributed Systems",
         kind: Kind::Token,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::One,
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels",

@@ -51,7 +51,7 @@ use smallvec::SmallVec;
 use super::append::AppendOrder;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    BypassClaim, Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo,
     OptionInfo, Order, Permits, Range, Scale, Span, Tokens,
 };
 use crate::registry::values::Values;
@@ -335,6 +335,7 @@ impl Described for SrimaniReddy {
         source: "Srimani & Reddy, Information Processing Letters 41 (1992), 51–57; Bulgannawar & Vaidya 1994, section 5",
         kind: Kind::Token,
         permits: Permits::Many,
+        demands: Demands::PLAIN,
         tokens: Tokens::PerPermit,
         channels: Channels::Unordered,
         assumes: "reliable channels",

@@ -48,7 +48,7 @@ use text::SuzukiKasamiText;
 use super::append::AppendOrder;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    BypassClaim, Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo,
     OptionInfo, Order, Permits, Span, Tokens,
 };
 use crate::registry::values::Values;
@@ -327,6 +327,7 @@ impl Described for SuzukiKasami {
         source: "Kshemkalyani & Singhal ch. 9, section 9.11; Suzuki & Kasami 1985",
         kind: Kind::Token,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::One,
         channels: Channels::Unordered,
         assumes: "reliable channels",

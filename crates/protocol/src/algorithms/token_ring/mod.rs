@@ -44,7 +44,7 @@ use std::fmt;
 
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
-    BypassClaim, Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo,
+    BypassClaim, Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo,
     OptionInfo, Order, Permits, Range, Since, Tokens,
 };
 use crate::registry::values::Values;
@@ -288,6 +288,7 @@ impl Described for TokenRing {
         source: "Kshemkalyani & Singhal ch. 9, exercise 9.1",
         kind: Kind::Token,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::One,
         channels: Channels::Unordered,
         assumes: "reliable channels",

@@ -42,8 +42,8 @@
 
 use crate::quorum::Tree;
 use crate::registry::info::{
-    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range,
-    Text, Tokens,
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, OptionInfo, Order,
+    Permits, Range, Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
@@ -69,6 +69,7 @@ impl Coterie for TreePaths {
         source: "Kshemkalyani & Singhal ch. 9, section 9.9",
         kind: Kind::Quorum,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::None,
         channels: Channels::Unordered,
         assumes: "reliable channels, failures known for certain",

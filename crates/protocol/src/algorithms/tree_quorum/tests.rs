@@ -147,6 +147,7 @@ fn with_any_path_the_host_chooses_a_child_at_every_site() {
             Effect::Send { to, .. } => Some(*to),
             Effect::Chose { .. }
             | Effect::Enter { .. }
+            | Effect::Upgraded
             | Effect::Timer { .. }
             | Effect::Misbehaved { .. } => None,
         };

@@ -5,7 +5,9 @@ use super::{AnyMessage, AnyPlan, AnySite};
 use crate::registry::info::{BypassClaim, Span};
 use crate::registry::values::Values;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Holders, Info, Numbers, Phase, PlanError, SiteId, SiteSet, Timestamp, View};
+use crate::{
+    Algorithm, Cluster, Holders, Info, Mode, Numbers, Phase, PlanError, SiteId, SiteSet, Timestamp, View,
+};
 
 impl Algorithm for AnySite {
     type Plan = AnyPlan;
@@ -24,6 +26,18 @@ impl Algorithm for AnySite {
 
     fn phase(&self) -> Phase {
         of_site!(self, site => site.phase())
+    }
+
+    fn mode(&self) -> Mode {
+        of_site!(self, site => site.mode())
+    }
+
+    fn is_upgrading(&self) -> bool {
+        of_site!(self, site => site.is_upgrading())
+    }
+
+    fn may_share(&self) -> bool {
+        of_site!(self, site => site.may_share())
     }
 
     fn is_quiet(&self) -> bool {

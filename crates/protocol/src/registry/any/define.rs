@@ -84,9 +84,10 @@ macro_rules! any {
                         let own = &mut scratch.$algorithm;
                         own.swap_chooser(out);
                         match call {
-                            SiteCall::Request => site.request(own),
+                            SiteCall::Request(demand) => site.request_as(demand, own),
                             SiteCall::Release => site.release(own),
-                            SiteCall::ReleaseAndRequest => site.release_and_request(own),
+                            SiteCall::ReleaseAndRequest(demand) => site.release_and_request_as(demand, own),
+                            SiteCall::ChangeMode(to) => site.change_mode(to, own),
                             SiteCall::PeerFailed(peer) => site.peer_failed(peer, own),
                             SiteCall::PeerRecovered(peer) => site.peer_recovered(peer, own),
                             SiteCall::Restart => site.restart(own),

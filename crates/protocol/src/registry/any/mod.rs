@@ -10,7 +10,7 @@ mod define;
 mod site;
 
 use super::{AnyMessage, AnyPlan, AnySite, Scratch};
-use crate::{Chooser, Cluster, Effect, Holders, Outbox, PlanError, SiteId, SiteSet, Spec};
+use crate::{Chooser, Cluster, Demand, Effect, Holders, Mode, Outbox, PlanError, SiteId, SiteSet, Spec};
 
 pub(super) use define::any;
 
@@ -21,12 +21,14 @@ pub const OTHER_ALGORITHM: &str = "a message of another algorithm";
 /// copied with every call.
 #[derive(Clone, Copy, Debug)]
 pub enum SiteCall<'a> {
-    /// [`Site::request`](crate::Site::request).
-    Request,
+    /// [`Site::request_as`](crate::Site::request_as).
+    Request(Demand),
     /// [`Site::release`](crate::Site::release).
     Release,
-    /// [`Site::release_and_request`](crate::Site::release_and_request).
-    ReleaseAndRequest,
+    /// [`Site::release_and_request_as`](crate::Site::release_and_request_as).
+    ReleaseAndRequest(Demand),
+    /// [`Site::change_mode`](crate::Site::change_mode).
+    ChangeMode(Mode),
     /// [`Site::peer_failed`](crate::Site::peer_failed).
     PeerFailed(SiteId),
     /// [`Site::peer_recovered`](crate::Site::peer_recovered).

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::super::{of_message, of_site};
 use super::{AnyMessage, AnySite, Scratch, SiteCall};
-use crate::{Message, Numbers, Outbox, Site, SiteId, SiteSet};
+use crate::{Demand, Message, Mode, Numbers, Outbox, Site, SiteId, SiteSet};
 
 impl AnySite {
     /// Makes one call with an outbox for this call only.
@@ -17,7 +17,11 @@ impl Site for AnySite {
     type Message = AnyMessage;
 
     fn request(&mut self, out: &mut Outbox<AnyMessage>) {
-        self.call_once(SiteCall::Request, out);
+        self.request_as(Demand::PLAIN, out);
+    }
+
+    fn request_as(&mut self, demand: Demand, out: &mut Outbox<AnyMessage>) {
+        self.call_once(SiteCall::Request(demand), out);
     }
 
     fn receive(&mut self, from: SiteId, message: AnyMessage, out: &mut Outbox<AnyMessage>) {
@@ -29,7 +33,15 @@ impl Site for AnySite {
     }
 
     fn release_and_request(&mut self, out: &mut Outbox<AnyMessage>) {
-        self.call_once(SiteCall::ReleaseAndRequest, out);
+        self.release_and_request_as(Demand::PLAIN, out);
+    }
+
+    fn release_and_request_as(&mut self, demand: Demand, out: &mut Outbox<AnyMessage>) {
+        self.call_once(SiteCall::ReleaseAndRequest(demand), out);
+    }
+
+    fn change_mode(&mut self, to: Mode, out: &mut Outbox<AnyMessage>) {
+        self.call_once(SiteCall::ChangeMode(to), out);
     }
 
     fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<AnyMessage>) {

@@ -16,8 +16,8 @@ use meshlock_protocol::information::InformationStructure;
 use meshlock_protocol::information::notation::NOTATION;
 use meshlock_protocol::quorum::Tree;
 use meshlock_protocol::registry::info::{
-    Channels, ClaimedBypass, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order,
-    Permits, Range, Tokens,
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo,
+    Order, Permits, Range, Tokens,
 };
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
@@ -287,6 +287,7 @@ impl Described for UnnamedQuorum {
         source: "Kshemkalyani & Singhal ch. 9, section 9.9.5; Sanders 1987, section 5",
         kind: Kind::Quorum,
         permits: Permits::One,
+        demands: Demands::PLAIN,
         tokens: Tokens::None,
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels; no failures",
