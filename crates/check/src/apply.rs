@@ -85,7 +85,8 @@ impl Table {
             return Ok(Applied { wrong: None, entering: None, branches });
         };
         let fence = self.perform(layout, site, outcome, next);
-        if outcome.entry.is_none() && outcome.wrong.is_none() && outcome.refused.is_none() {
+        let grants = outcome.entry.is_some() || outcome.upgrade.is_some();
+        if !grants && outcome.wrong.is_none() && outcome.refused.is_none() {
             return Ok(Applied { wrong: None, entering: None, branches });
         }
         let is_fault_free = || is_fresh && self.faults(next.faults).is_fault_free();
@@ -137,7 +138,7 @@ impl Table {
         Ok(true)
     }
 
-    /// Sends the packets of `outcome` and notes its entry. Returns what is wrong with the entry's fence.
+    /// Sends the packets of `outcome` and notes its entry or upgrade. Returns what is wrong with the fence of that.
     fn perform(
         &self,
         layout: Layout,
@@ -145,7 +146,8 @@ impl Table {
         outcome: &StepOutcome,
         next: &mut GlobalState,
     ) -> Option<Violation> {
-        let Some((slot, before)) = outcome.entry else {
+        let upgrade = outcome.upgrade.map(|before| (Slot::default(), before));
+        let Some((slot, before)) = outcome.entry.or(upgrade) else {
             self.send(layout, site, &outcome.sends, next);
             return None;
         };
@@ -165,13 +167,14 @@ impl Table {
     }
 
     /// Makes the entry the last one of its fence line, of which no other site knows yet. Returns what is wrong if
-    /// `site` did not know of the one before it.
+    /// `site` did not know of the ones before it.
     fn enter(&self, layout: Layout, site: SiteId, slot: Slot, next: &mut GlobalState) -> Option<Violation> {
         if layout.lines() == 0 {
             return None;
         }
-        let line = slot.0;
-        let knew = layout.known_to(next.knows, site) >> line & 1 == 1;
+        let mode = self.facts(next.locals[site.index()]).mode;
+        let (line, needed) = layout.fence_line(site, slot, mode);
+        let knew = layout.known_to(next.knows, site) & needed == needed;
         next.knows = layout.learn(layout.forget(next.knows, line), site, 1 << line);
         next.packets.iter_mut().for_each(|code| *code &= !(1 << line));
         if self.bounds.delivery == Delivery::Unordered {
@@ -212,17 +215,19 @@ impl Table {
         Ok(())
     }
 
-    /// Checks that `site`, which has just entered, has the smallest timestamp of all that wait, where that is promised.
+    /// Checks that `site`, which has just entered, has the smallest timestamp of all that wait and that it excludes, where that is promised.
     fn out_of_order(&self, site: SiteId, next: &GlobalState) -> Option<Violation> {
         if self.info.order != Order::Timestamp {
             return None;
         }
-        let mine = self.facts(next.locals[site.index()]).timestamp?;
+        let own = self.facts(next.locals[site.index()]);
+        let mine = own.timestamp?;
         let passed = SiteId::all(next.locals.len()).find(|&other| {
             let facts = self.facts(next.locals[other.index()]);
             other != site
                 && facts.up
                 && facts.phase == Phase::Waiting
+                && !own.mode.admits(facts.mode)
                 && facts.timestamp < Some(mine)
                 && facts.timestamp.is_some()
         });
@@ -235,7 +240,11 @@ impl Table {
 fn is_checked(properties: Properties, wrong: &Violation) -> bool {
     let contract = matches!(
         wrong,
-        Violation::EnteredUnasked { .. } | Violation::EnteredTwice { .. } | Violation::WrongPhase { .. }
+        Violation::EnteredUnasked { .. }
+            | Violation::EnteredTwice { .. }
+            | Violation::UpgradedUnasked { .. }
+            | Violation::WrongMode { .. }
+            | Violation::WrongPhase { .. }
     );
     contract || properties.contains(Property::of(wrong))
 }
@@ -259,13 +268,6 @@ impl Table {
         }
         let broken = self.sites().check_together(self.labels(), layout, state).err();
         broken.map(|invariant| Violation::Together { invariant })
-    }
-
-    fn too_many_inside(&self, state: &GlobalState) -> Option<Violation> {
-        let permits = self.bounds.cluster.permits;
-        let is_inside = |&&local: &&u32| self.facts(local).phase == Phase::Executing;
-        let inside = state.locals.iter().filter(is_inside).count();
-        (inside > permits).then_some(Violation::TooManyInside { inside, permits })
     }
 
     fn examine_tokens(&self, layout: Layout, state: &GlobalState) -> Option<Violation> {

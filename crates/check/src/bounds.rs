@@ -1,7 +1,7 @@
 //! Bounds: what to explore. The number of sites and requests, what the network may do, what may fail, what must hold.
 
 use meshlock_protocol::world::{Delivery, News};
-use meshlock_protocol::{Cluster, Holders, PlanError, SiteId};
+use meshlock_protocol::{Cluster, Demand, Holders, Mode, PlanError, SiteId};
 
 use crate::property::Properties;
 
@@ -23,6 +23,10 @@ pub struct Bounds {
     pub holders: Holders,
     /// The number of requests of each site.
     pub entries: Entries,
+    /// What processes may ask for: each request is tried with each of these.
+    pub demands: Vec<Demand>,
+    /// How often a process that is inside may change its mode before it leaves, to any of those that processes ask for.
+    pub changes: u8,
     /// In an endless run: a site does not request while one of its numbers is larger than this, relative to the smallest of its
     /// family, or while it has more messages than this in flight to one other site. That can hide a schedule, but no schedule that is
     /// left is less fair for it: nobody is obliged to request.
@@ -63,6 +67,8 @@ impl Bounds {
             cluster: Cluster::of(sites),
             holders: Holders::none(),
             entries: Entries::Each(entries),
+            demands: vec![Demand::PLAIN],
+            changes: 0,
             window: None,
             delivery: Delivery::Fifo,
             duplicates: 0,
@@ -102,9 +108,11 @@ impl Bounds {
 
 impl Bounds {
     /// Whether a search within these bounds can be reduced. A failure is a step of several sites, the window of an endless run counts
-    /// messages in flight, and an endless run is explored for the cycles that a reduced search does not see.
+    /// messages in flight, and an endless run is explored for the cycles that a reduced search does not see. Of demands and changes of mode
+    /// it was not shown that a silent delivery changes places with them.
     pub fn can_be_reduced(&self) -> bool {
-        !self.has_faults() && !self.is_endless()
+        let is_plain = self.demands == [Demand::PLAIN] && self.changes == 0 && !self.has_modes();
+        !self.has_faults() && !self.is_endless() && is_plain
     }
 }
 
@@ -126,6 +134,24 @@ impl Bounds {
     pub fn held_by(self, sites: &[usize]) -> Result<Self, PlanError> {
         let holders = Holders::new(self.cluster, sites.iter().map(|&site| SiteId::new(site)))?;
         Ok(Bounds { holders, ..self })
+    }
+
+    /// With these sites inside at the start, each in its mode.
+    pub fn shared_by(self, holders: &[(usize, Mode)]) -> Result<Self, PlanError> {
+        let sites = holders.iter().map(|&(site, mode)| (SiteId::new(site), mode));
+        Ok(Bounds { holders: Holders::sharing(self.cluster, sites)?, ..self })
+    }
+
+    /// With processes that ask for each of these modes.
+    #[must_use]
+    pub fn with_modes(self, modes: &[Mode]) -> Self {
+        Bounds { demands: modes.iter().map(|&mode| Demand::of(mode)).collect(), ..self }
+    }
+
+    /// With processes inside that may change their mode this often.
+    #[must_use]
+    pub fn with_changes(self, changes: u8) -> Self {
+        Bounds { changes, ..self }
     }
 
     /// With this many messages that arrive twice.

@@ -8,6 +8,10 @@
 //! - *once heard*: only those entries that come after a moment of the wait at which no message of the site is in flight. Where the
 //!   receivers decide who is next, this is the promise that an algorithm can keep.
 //!
+//! Where processes share, an entry in a mode that the waiting one admits is not in its way, and does not count: a reader that waits for a
+//! message is not passed by other readers. A process that is inside and waits to be exclusive waits from its call on, too, and every
+//! entry counts for it; that it becomes exclusive is no entry.
+//!
 //! Both are longest paths in the graph of all states. If an entry of another site lies on a cycle on which the site waits, there is no
 //! bound. Nothing is assumed of the schedules, not even that they are fair.
 
@@ -149,11 +153,11 @@ fn entries_to_come_in_order(graph: &Graph, sorted: &[u32], sites: usize) -> Vec<
         }
         let mut most = [0; MAX_SITES];
         for edge in graph.edges(state) {
-            let (target, entering) = (graph.target(edge), graph.entering(edge));
+            let target = graph.target(edge);
             let after = &to_come[target as usize * sites..][..sites];
             let wait_on = graph.waiting(target).all;
             for site in (0..sites).filter(|site| waiting >> site & 1 == 1) {
-                let entries = u32::from(entering.is_some_and(|entering| entering != site));
+                let entries = u32::from(graph.passes(state, edge, site));
                 let then = if wait_on >> site & 1 == 1 { after[site] } else { 0 };
                 most[site] = most[site].max(entries + then);
             }
@@ -174,9 +178,10 @@ fn entries_to_come(graph: &Graph, sites: usize) -> Vec<u32> {
                 members[state as usize] = true;
             }
             let mut most = 0;
-            for edge in component.iter().flat_map(|&state| graph.edges(state)) {
+            let steps = component.iter().flat_map(|&state| graph.edges(state).map(move |edge| (state, edge)));
+            for (state, edge) in steps {
                 let target = graph.target(edge);
-                let entries = u32::from(graph.entering(edge).is_some_and(|entering| entering != site));
+                let entries = u32::from(graph.passes(state, edge, site));
                 let after = match (members[target as usize], entries) {
                     (true, 0) => continue,
                     (true, _) => UNBOUNDED,
@@ -206,7 +211,9 @@ impl Search {
             for (step, body) in self.steps_from(place) {
                 let Some(target) = graph.number_of(self, &body) else { continue };
                 let entering = self.entering(&now, step);
-                let after = (target, before + u32::from(entering.is_some_and(|site| site != from.site)));
+                let passes =
+                    entering.is_some_and(|entering| graph.is_passed(state, target, entering, from.site));
+                let after = (target, before + u32::from(passes));
                 let waits = graph.waiting(target).all >> from.site & 1 == 1;
                 if !waits || after == start || came.contains_key(&after) {
                     continue;

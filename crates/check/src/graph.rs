@@ -4,7 +4,7 @@
 //! long: then only the bypass bound needs the graph. States have numbers in the order of their levels, so that most steps lead a little
 //! further, and what walks through the graph walks through memory.
 
-use meshlock_protocol::Phase;
+use meshlock_protocol::Mode;
 use rayon::prelude::*;
 
 use crate::moves::{Move, Taken};
@@ -35,6 +35,8 @@ pub(crate) struct WaitingSites {
     pub(crate) all: u32,
     /// Those of them of which no message is in flight.
     pub(crate) heard: u32,
+    /// The mode that each site waits for or has, two bits each: none are set if it is exclusive.
+    modes: u64,
 }
 
 /// What the graph keeps of one state: who waits, and the target of each step with what happens in it.
@@ -170,6 +172,17 @@ impl Graph {
         self.labels[edge].entering()
     }
 
+    /// Whether another site than `site`, which waits in `state`, enters by a step in a mode that the wait excludes.
+    pub(crate) fn passes(&self, state: u32, edge: usize, site: usize) -> bool {
+        let is_passed = |entering| self.is_passed(state, self.target(edge), entering, site);
+        self.entering(edge).is_some_and(is_passed)
+    }
+
+    /// The same of the step from `state` to `target` by which `entering` enters.
+    pub(crate) fn is_passed(&self, state: u32, target: u32, entering: usize, site: usize) -> bool {
+        entering != site && !self.waiting(state).mode(site).admits(self.waiting(target).mode(entering))
+    }
+
     /// The targets of the steps of `state`.
     pub(crate) fn successors(&self, state: u32) -> impl Iterator<Item = u32> + '_ {
         self.targets[self.edges(state)].iter().copied()
@@ -245,6 +258,24 @@ fn number(search: &Search) -> (Vec<StatePlace>, StateNumbers) {
 }
 
 impl WaitingSites {
+    /// Notes the mode that a site waits for or has.
+    fn note_mode(&mut self, site: usize, mode: Mode) {
+        let bits = match mode {
+            Mode::Exclusive => return,
+            Mode::Upgradeable => 1,
+            Mode::Shared => 2,
+        };
+        self.modes |= bits << (2 * site);
+    }
+
+    fn mode(self, site: usize) -> Mode {
+        match self.modes >> (2 * site) & 3 {
+            0 => Mode::Exclusive,
+            1 => Mode::Upgradeable,
+            _ => Mode::Shared,
+        }
+    }
+
     pub(crate) fn of(search: &Search, state: &GlobalState) -> Self {
         search.table.waiting(search.layout, state)
     }
@@ -255,7 +286,9 @@ impl crate::table::Table {
     pub(crate) fn waiting(&self, layout: crate::state::Layout, state: &GlobalState) -> WaitingSites {
         let mut waiting = WaitingSites::default();
         for (at, &local) in state.locals.iter().enumerate().take(MAX_SITES) {
-            waiting.all |= u32::from(self.facts(local).phase == Phase::Waiting) << at;
+            let facts = self.facts(local);
+            waiting.all |= u32::from(facts.waits()) << at;
+            waiting.note_mode(at, facts.wanted());
         }
         let senders = state.packets.iter().map(|&code| self.label(layout.split(code).0).from);
         let unheard =

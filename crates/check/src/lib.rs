@@ -40,6 +40,7 @@ mod reduce;
 mod relative;
 mod rising;
 mod search;
+mod sharing;
 mod sites;
 mod state;
 mod steps;

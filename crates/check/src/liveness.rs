@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use meshlock_protocol::SiteId;
 use meshlock_protocol::world::Delivery;
-use meshlock_protocol::{Phase, SiteId};
 
 use crate::components::cyclic_components;
 use crate::graph::Graph;
@@ -63,8 +63,7 @@ impl Search {
         let state = self.state_at(place);
         let facts = self.table.facts(state.locals[site.index()]);
         let down = &self.table.faults(state.faults).down;
-        facts.phase == Phase::Waiting
-            && (self.table.bounds.survivors || self.table.sites().survives(facts.site, down))
+        facts.waits() && (self.table.bounds.survivors || self.table.sites().survives(facts.site, down))
     }
 
     /// Whether each duty that is open in all states of the component is done by one of its steps.
@@ -97,7 +96,10 @@ impl Search {
                     Delivery::Unordered => packet,
                 }))
             }
-            Move::Process(site, Input::Release) => Some(Duty::Release(site)),
+            Move::Process(site, Input::Release) => {
+                let must = self.table.facts(state.locals[site.index()]).must_leave();
+                must.then_some(Duty::Release(site))
+            }
             Move::Process(site, Input::Wake) => Some(Duty::Wake(site)),
             Move::Tell { to, about } => Some(Duty::News { to, about }),
             // Where survivors cannot continue by themselves, a failed site does recover.

@@ -1,7 +1,7 @@
 //! What can happen in a global state.
 
 use meshlock_protocol::world::{Delivery, News};
-use meshlock_protocol::{Phase, SiteId};
+use meshlock_protocol::{Demand, Phase, SiteId};
 
 use crate::faults::FaultChange;
 use crate::state::{GlobalState, Layout};
@@ -61,7 +61,7 @@ impl Table {
             self.list_news(layout, state, moves);
         }
         for (site, &local) in SiteId::all(state.locals.len()).zip(&state.locals) {
-            if self.facts(local).phase == Phase::Executing {
+            if self.facts(local).must_leave() {
                 moves.push(Move::Process(site, Input::Release));
             }
         }
@@ -70,7 +70,10 @@ impl Table {
         let awaits_recovery = self.bounds.recoveries && !self.info.failures.crash && !down.is_empty();
         let continues = !moves.is_empty() || awaits_recovery;
         for (site, &local) in SiteId::all(state.locals.len()).zip(&state.locals) {
-            moves.extend(self.new_request(local).map(|input| Move::Process(site, input)));
+            moves.extend(self.new_requests(local).map(|input| Move::Process(site, input)));
+        }
+        if self.bounds.changes > 0 {
+            self.list_changes(state, moves);
         }
         if self.bounds.has_faults() {
             self.list_faults(layout, state, moves);
@@ -97,14 +100,18 @@ impl Table {
         }
     }
 
-    /// How the process of a site in the state `local` can request, if it can.
-    fn new_request(&self, local: u32) -> Option<Input> {
+    /// How the process of a site in the state `local` can request, if it can. While it waits to be exclusive it leaves first, so that
+    /// each wait has its own end.
+    fn new_requests(&self, local: u32) -> impl Iterator<Item = Input> {
         let facts = self.facts(local);
-        match facts.phase {
+        let input: Option<fn(Demand) -> Input> = match facts.phase {
             Phase::Idle if facts.up && facts.may_request => Some(Input::Request),
-            Phase::Executing if self.bounds.returns && facts.may_request => Some(Input::Return),
+            Phase::Executing if self.bounds.returns && facts.may_request && !facts.is_upgrading => {
+                Some(Input::Return)
+            }
             Phase::Idle | Phase::Waiting | Phase::Executing => None,
-        }
+        };
+        input.into_iter().flat_map(|input| self.bounds.demands.iter().map(move |&demand| input(demand)))
     }
 
     /// Lists what `site` can do in `state` if nothing fails.
@@ -121,7 +128,7 @@ impl Table {
             facts.has_timer.then_some(Input::Wake),
             (facts.phase == Phase::Executing).then_some(Input::Release),
         ];
-        let inputs = by_itself.into_iter().flatten().chain(self.new_request(local));
+        let inputs = by_itself.into_iter().flatten().chain(self.new_requests(local));
         moves.extend(inputs.map(|input| Move::Process(site, input)));
     }
 
@@ -134,10 +141,12 @@ impl Table {
         continues
     }
 
-    /// Whether `step` is a request that the window of the run excludes.
+    /// Whether `step` is a request, or a change of mode, that the window of the run excludes.
     pub(crate) fn is_withheld(&self, layout: Layout, state: &GlobalState, step: Move) -> bool {
         let Some(window) = self.bounds.window else { return false };
-        let Move::Process(site, Input::Request | Input::Return) = step else { return false };
+        let Move::Process(site, Input::Request(_) | Input::Return(_) | Input::ChangeMode(_)) = step else {
+            return false;
+        };
         let mut in_flight = vec![0_u8; self.bounds.cluster.sites];
         for &code in &state.packets {
             let label = self.label(layout.split(code).0);

@@ -93,7 +93,12 @@ impl Search {
     fn costs_by_level(&self) -> Option<(usize, usize)> {
         let bounds = &self.table.bounds;
         let Entries::Each(entries) = bounds.entries else { return None };
-        if !self.has_costs() || bounds.returns || self.back_edges > 0 || self.table.uses_timers() {
+        if !self.has_costs()
+            || bounds.returns
+            || bounds.changes > 0
+            || self.back_edges > 0
+            || self.table.uses_timers()
+        {
             return None;
         }
         let asked = bounds.cluster.sites * usize::from(entries);
@@ -105,8 +110,12 @@ impl Search {
     fn judge_costs(&self, messages: Option<(usize, usize)>) -> Option<Verdict> {
         let bounds = &self.table.bounds;
         let Entries::Each(entries) = bounds.entries else { return None };
-        // A site that is inside at the start has paid before the run, and may still save others a message.
-        if !bounds.properties.contains(Property::Messages) || bounds.holders.iter().next().is_some() {
+        // A site that is inside at the start has paid before the run, and may still save others a message. What is stated is for entries,
+        // not for changes of mode.
+        if bounds.changes > 0
+            || !bounds.properties.contains(Property::Messages)
+            || bounds.holders.iter().next().is_some()
+        {
             return None;
         }
         let (sites_code, first) = (self.table.sites(), self.table.sites().first());

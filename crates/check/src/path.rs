@@ -55,9 +55,10 @@ impl Search {
     fn translate_step(&self, channels: &WorldChannels, state: &GlobalState, step: Move) -> StepEvent {
         let place = |at: usize| channels.place(&self.table, self.packet(state, at));
         StepEvent::Act(match step {
-            Move::Process(site, Input::Request) => Action::Request(site),
+            Move::Process(site, Input::Request(demand)) => Action::request(site, demand),
             Move::Process(site, Input::Release) => Action::Release(site),
-            Move::Process(site, Input::Return) => Action::Return(site),
+            Move::Process(site, Input::Return(demand)) => Action::request_again(site, demand),
+            Move::Process(site, Input::ChangeMode(to)) => Action::ChangeMode(site, to),
             Move::Process(site, _) => Action::Wake(site),
             Move::Deliver(at) => {
                 let (from, to, nth) = place(at);

@@ -7,7 +7,8 @@
 use meshlock_protocol::registry::info::{BypassClaim, Span};
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
-    Algorithm, Chooser, Effect, Info, Message, Numbers, Outbox, Phase, PlanError, SiteId, SiteSet, Timestamp,
+    Algorithm, Chooser, Demand, Effect, Info, Message, Mode, Numbers, Outbox, Phase, PlanError, SiteId,
+    SiteSet, Timestamp,
 };
 use smallvec::SmallVec;
 
@@ -20,9 +21,10 @@ use crate::table::Labels;
 /// One call of a site, with its message by number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NumberedCall {
-    Request,
+    Request(Demand),
     Release,
-    ReleaseAndRequest,
+    ReleaseAndRequest(Demand),
+    ChangeMode(Mode),
     Wake,
     Restart,
     PeerFailed(SiteId),
@@ -32,8 +34,12 @@ pub(crate) enum NumberedCall {
 
 /// Properties of a site's state that the search needs, computed once when the state is numbered.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each answers one question of the inner loop")]
 pub(crate) struct SiteFacts {
     pub(crate) phase: Phase,
+    pub(crate) mode: Mode,
+    pub(crate) is_upgrading: bool,
+    pub(crate) may_share: bool,
     pub(crate) is_quiet: bool,
     pub(crate) is_within_bounds: bool,
     pub(crate) tokens: usize,
@@ -126,6 +132,10 @@ impl<A: Algorithm> Typed<A> {
     /// All sites within `bounds`, as they start.
     pub(crate) fn start(bounds: &Bounds, values: &Values) -> Result<Box<dyn Sites>, PlanError> {
         let plan = meshlock_protocol::registry::plan::<A>(bounds.cluster, values)?;
+        let held = bounds.holders.with_modes().map(|(_, mode)| Demand::of(mode));
+        for demand in bounds.demands.iter().copied().chain(held) {
+            meshlock_protocol::registry::check_demand(bounds.cluster, values, demand)?;
+        }
         let mut sites = Interner::default();
         let first = SiteId::all(bounds.cluster.sites)
             .map(|me| sites.insert(A::start(&plan, me, &bounds.holders)).0)
@@ -169,9 +179,10 @@ impl<A: Algorithm> Sites for Typed<A> {
         let out = &mut self.outbox;
         out.set_chooser(Chooser::First.after(answers));
         match call {
-            NumberedCall::Request => site.request(out),
+            NumberedCall::Request(demand) => site.request_as(demand, out),
             NumberedCall::Release => site.release(out),
-            NumberedCall::ReleaseAndRequest => site.release_and_request(out),
+            NumberedCall::ReleaseAndRequest(demand) => site.release_and_request_as(demand, out),
+            NumberedCall::ChangeMode(to) => site.change_mode(to, out),
             NumberedCall::Wake => site.wake(out),
             NumberedCall::Restart => site.restart(out),
             NumberedCall::PeerFailed(peer) => site.peer_failed(peer, out),
@@ -191,6 +202,9 @@ impl<A: Algorithm> Sites for Typed<A> {
         let site = self.sites.get(site);
         SiteFacts {
             phase: site.phase(),
+            mode: site.mode(),
+            is_upgrading: site.is_upgrading(),
+            may_share: site.may_share(),
             is_quiet: site.is_quiet(),
             is_within_bounds: site.is_within_bounds(),
             tokens: site.tokens(),

@@ -45,22 +45,29 @@ impl GlobalState {
 pub(crate) struct Layout {
     sites: usize,
     faults: bool,
+    modes: bool,
     lines: u32,
 }
 
 impl Layout {
     pub(crate) fn of(info: &Info, bounds: &Bounds) -> Self {
         let permits = bounds.cluster.permits;
-        // Fences increase along a fence line: one for the only permit, or one for each of K numbered permits. Permits without
+        // Fences increase along a fence line: one for the only permit (several with modes), or one for each of K numbered permits. Permits without
         // numbers have no line; each site's own fences increase by construction.
         let lines = match info.tokens {
             _ if !bounds.properties.contains(Property::Fences) => 0,
+            _ if bounds.has_modes() => bounds.mode_lines(),
             Tokens::PerPermit => permits,
             Tokens::None | Tokens::One => usize::from(permits == 1),
         };
         let sites = bounds.cluster.sites;
         assert!(sites * lines <= 64, "{sites} sites with {lines} fence lines are too many to explore");
-        Layout { sites, faults: bounds.has_faults(), lines: lines as u32 }
+        Layout { sites, faults: bounds.has_faults(), modes: bounds.has_modes(), lines: lines as u32 }
+    }
+
+    /// Whether processes may be inside together on one permit.
+    pub(crate) fn has_modes(self) -> bool {
+        self.modes
     }
 
     /// The number of fence lines.

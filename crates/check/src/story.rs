@@ -67,7 +67,8 @@ pub fn replay(spec: &Spec, bounds: &Bounds, path: &[Step], each: &mut dyn FnMut(
 }
 
 fn start<A: Algorithm>(bounds: &Bounds, values: &Values) -> World<A> {
-    let world = World::<A>::new(bounds.cluster, values, &bounds.holders);
+    let world = World::<A>::new(bounds.cluster, values, &bounds.holders)
+        .and_then(|world| world.demanding(values, &bounds.demands));
     world.expect("the path was found with these bounds").tolerant().with_news(bounds.news)
 }
 

@@ -7,7 +7,7 @@
 
 use meshlock_protocol::registry::info::Tokens;
 use meshlock_protocol::world::Violation;
-use meshlock_protocol::{Effect, Info, LookupMap, Phase, SiteId, Slot};
+use meshlock_protocol::{Demand, Effect, Info, LookupMap, Mode, SiteId, Slot};
 use smallvec::SmallVec;
 
 use crate::Bounds;
@@ -22,9 +22,10 @@ use crate::state::{GlobalState, Layout};
 /// What can happen to one local state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Input {
-    Request,
+    Request(Demand),
     Release,
-    Return,
+    Return(Demand),
+    ChangeMode(Mode),
     Wake,
     Fail,
     Restart,
@@ -110,6 +111,8 @@ pub(crate) struct StepOutcome {
     pub(crate) sends: SmallVec<[u32; 4]>,
     /// The entry, if there is one, and how many of the sends come before it.
     pub(crate) entry: Option<(Slot, u32)>,
+    /// The same of the moment at which the process, which is inside, becomes exclusive.
+    pub(crate) upgrade: Option<u32>,
     /// Violation in the step or in the local state after it, whatever the others are.
     pub(crate) wrong: Option<Box<Violation>>,
     /// Message that was refused, which is a violation only as long as nothing has failed.
@@ -173,17 +176,8 @@ impl Table {
         table.faults.insert(FaultState::default());
         table.outcomes.insert(StepOutcome::default());
         for me in SiteId::all(bounds.cluster.sites) {
-            let phase = if bounds.holders.contains(me) { Phase::Executing } else { Phase::Idle };
             let site = table.sites.first()[me.index()];
-            table.number_local(LocalState {
-                me,
-                site,
-                phase,
-                requests: 0,
-                timers: 0,
-                up: true,
-                last_entry: None,
-            });
+            table.number_local(LocalState::start(me, site, bounds.holders.mode(me)));
         }
         if table.is_relative {
             let layout = Layout::of(table.info, bounds);
@@ -261,16 +255,18 @@ impl Table {
     fn key(&self, local: u32, input: Input) -> u64 {
         let sites = number(self.bounds.cluster.sites);
         let peer = |peer: SiteId| number(peer.index());
+        let asked = |demand: Demand| u32::from(demand.priority.0) << 2 | demand.mode as u32;
         let code = match input {
-            Input::Request => 0,
-            Input::Release => 1,
-            Input::Return => 2,
-            Input::Wake => 3,
-            Input::Fail => 4,
-            Input::Restart => 5,
-            Input::PeerFailed(failed) => 6 + peer(failed),
-            Input::PeerRecovered(back) => 6 + sites + peer(back),
-            Input::Packet(packet) => 6 + 2 * sites + packet,
+            Input::Request(demand) => asked(demand),
+            Input::Return(demand) => 1024 + asked(demand),
+            Input::ChangeMode(to) => 2048 + to as u32,
+            Input::Release => 2051,
+            Input::Wake => 2052,
+            Input::Fail => 2053,
+            Input::Restart => 2054,
+            Input::PeerFailed(failed) => 2055 + peer(failed),
+            Input::PeerRecovered(back) => 2055 + sites + peer(back),
+            Input::Packet(packet) => 2055 + 2 * sites + packet,
         };
         u64::from(local) << 32 | u64::from(code)
     }
@@ -338,7 +334,10 @@ impl Table {
                     wrong = wrong.or(next.enter());
                     outcome.entry = Some((slot, number(outcome.sends.len())));
                 }
-                Effect::Upgraded => wrong = wrong.or(Some(Violation::UpgradedUnasked { site: me })),
+                Effect::Upgraded => {
+                    wrong = wrong.or(next.upgrade());
+                    outcome.upgrade = Some(number(outcome.sends.len()));
+                }
                 Effect::Timer { .. } => next.timers += 1,
                 Effect::Chose { taken, of } => asked.push((taken, of)),
                 Effect::Misbehaved { peer, why } => {
@@ -367,24 +366,29 @@ impl Table {
     fn prepare(&self, local: &mut LocalState, input: Input) -> Option<NumberedCall> {
         let is_bounded = !self.bounds.is_endless();
         Some(match input {
-            Input::Request => {
-                local.request(is_bounded);
-                NumberedCall::Request
+            Input::Request(demand) => {
+                local.request(demand, is_bounded);
+                NumberedCall::Request(demand)
             }
             Input::Release => {
-                local.phase = Phase::Idle;
+                local.leave();
                 NumberedCall::Release
             }
-            Input::Return => {
-                local.request(is_bounded);
-                NumberedCall::ReleaseAndRequest
+            Input::Return(demand) => {
+                local.request(demand, is_bounded);
+                NumberedCall::ReleaseAndRequest(demand)
+            }
+            Input::ChangeMode(to) => {
+                local.change_mode(to);
+                NumberedCall::ChangeMode(to)
             }
             Input::Wake => {
                 local.timers -= 1;
                 NumberedCall::Wake
             }
             Input::Fail => {
-                (local.phase, local.timers, local.up) = (Phase::Idle, 0, false);
+                local.leave();
+                (local.timers, local.up) = (0, false);
                 return None;
             }
             Input::Restart => {

@@ -119,7 +119,7 @@ pub fn visit<A: Algorithm, B>(
 /// What a step of a process is, if it leaves in it.
 fn departure(step: Move) -> Option<Departure> {
     let Move::Process(site, input) = step else { return None };
-    let returns = (input == Input::Return).then_some(Departure::Returns(site));
+    let returns = matches!(input, Input::Return(_)).then_some(Departure::Returns(site));
     if input == Input::Release { Some(Departure::Leaves(site)) } else { returns }
 }
 

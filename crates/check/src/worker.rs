@@ -1,6 +1,6 @@
 //! The first part of a round for one shard: the successors of its states, and what is wrong with them.
 
-use meshlock_protocol::{Phase, SiteId};
+use meshlock_protocol::SiteId;
 use smallvec::{SmallVec, smallvec};
 
 use crate::apply::{Applied, Unknown};
@@ -226,7 +226,7 @@ impl Worker {
 /// Judges a state in which nothing happens by itself.
 pub(crate) fn judge_end(table: &Table, state: &GlobalState) -> Option<Verdict> {
     let down = &table.faults(state.faults).down;
-    let waits = |site: SiteId| table.facts(state.locals[site.index()]).phase == Phase::Waiting;
+    let waits = |site: SiteId| table.facts(state.locals[site.index()]).waits();
     let sites = || SiteId::all(state.locals.len());
     let can_be_served = |site: SiteId| {
         let site = table.facts(state.locals[site.index()]).site;

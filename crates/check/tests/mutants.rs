@@ -4,7 +4,7 @@ use meshlock_check::{Bounds, Properties, Property, Report, Verdict, explore_spec
 use meshlock_protocol::algorithms::suzuki_kasami::SuzukiKasami;
 use meshlock_protocol::mutant::{self, Mutant};
 use meshlock_protocol::world::{Violation, World};
-use meshlock_protocol::{SiteId, Slot, Spec};
+use meshlock_protocol::{Mode, SiteId, Slot, Spec};
 
 /// Returns the algorithm and the bounds in which a mutant is explored, and the property that must detect it.
 fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
@@ -12,6 +12,7 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
         Bypass, Deadlock, Exclusion, Fences, Invariants, Messages, Order, Quiet, Refusals, Starvation, Tokens,
     };
     let run = Bounds::new;
+    let shared = |sites, entries| run(sites, entries).with_modes(&Mode::ALL).with_changes(1).unordered();
     match mutant {
         Mutant::LamportLostMax => ("lamport", run(2, 2), Exclusion),
         // Exclusion still holds: an answer with a small clock proves nothing, so the site that needs one waits for ever.
@@ -22,6 +23,18 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
             ("ricart-agrawala", run(2, 1), Exclusion)
         }
         Mutant::RicartAgrawalaSameNumber => ("ricart-agrawala", run(2, 2), Order),
+        Mutant::RicartAgrawalaUpgradeAdmits
+        | Mutant::RicartAgrawalaUpgradePassesReader
+        | Mutant::RicartAgrawalaDowngradeAdmitsWriter => ("ricart-agrawala:modes", shared(2, 1), Exclusion),
+        Mutant::RicartAgrawalaKeepsLeave => ("ricart-agrawala:modes", shared(3, 1), Exclusion),
+        // The upgrade is never answered.
+        Mutant::RicartAgrawalaVoidReply => ("ricart-agrawala:modes", shared(2, 1), Deadlock),
+        Mutant::RicartAgrawalaLateAnswer => ("ricart-agrawala:modes", shared(2, 1), Refusals),
+        Mutant::RicartAgrawalaDowngradeForgets => ("ricart-agrawala:modes", shared(2, 1), Invariants),
+        Mutant::RicartAgrawalaReadersFirst => {
+            let modes = [Mode::Shared, Mode::Exclusive];
+            ("ricart-agrawala:modes", run(2, 2).with_modes(&modes).unordered(), Bypass)
+        }
         Mutant::CarvalhoForgottenDeferred => ("carvalho-roucairol", run(2, 1), Deadlock),
         Mutant::SinghalDynamicNotAskedBack => ("singhal-dynamic", run(3, 2), Deadlock),
         Mutant::LodhaQueueByArrival => ("lodha-kshemkalyani", run(3, 1), Order),

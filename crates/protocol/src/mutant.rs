@@ -23,6 +23,22 @@ pub enum Mutant {
     RicartAgrawalaSameNumber,
     /// `ricart-agrawala`: the normal form of endless runs leaves out the number in a REPLY.
     RicartAgrawalaUnnamedNumber,
+    /// `ricart-agrawala:modes`: a site that waits to be exclusive still replies to readers.
+    RicartAgrawalaUpgradeAdmits,
+    /// `ricart-agrawala:modes`: a reader that is inside answers an upgrade at once.
+    RicartAgrawalaUpgradePassesReader,
+    /// `ricart-agrawala:modes`: a reader that waits keeps the reply that an upgrade withdraws.
+    RicartAgrawalaKeepsLeave,
+    /// `ricart-agrawala:modes`: a withdrawn reply that arrives late counts.
+    RicartAgrawalaVoidReply,
+    /// `ricart-agrawala:modes`: an answer to an upgrade that was given up is reported.
+    RicartAgrawalaLateAnswer,
+    /// `ricart-agrawala:modes`: a site that is shared now does not reply to the readers that it has deferred.
+    RicartAgrawalaDowngradeForgets,
+    /// `ricart-agrawala:modes`: a site that is shared now replies to the writers that it has deferred, too.
+    RicartAgrawalaDowngradeAdmitsWriter,
+    /// `ricart-agrawala:modes`: a writer that waits replies at once to a reader that has asked later.
+    RicartAgrawalaReadersFirst,
     /// `carvalho-roucairol`: a site that leaves forgets the requests that it has deferred.
     CarvalhoForgottenDeferred,
     /// `singhal-dynamic`: a waiting site that permits does not ask in turn.
@@ -97,7 +113,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Every mutant of an algorithm, but those of the normal form and those of [`MODES`](Mutant::MODES).
-    pub const ALL: [Mutant; 31] = [
+    pub const ALL: [Mutant; 39] = [
         Mutant::LamportLostMax,
         Mutant::LamportDeafClock,
         Mutant::LamportReleaseNotToAll,
@@ -105,6 +121,14 @@ impl Mutant {
         Mutant::RicartAgrawalaEarlyReply,
         Mutant::RicartAgrawalaWrongTieBreak,
         Mutant::RicartAgrawalaSameNumber,
+        Mutant::RicartAgrawalaUpgradeAdmits,
+        Mutant::RicartAgrawalaUpgradePassesReader,
+        Mutant::RicartAgrawalaKeepsLeave,
+        Mutant::RicartAgrawalaVoidReply,
+        Mutant::RicartAgrawalaLateAnswer,
+        Mutant::RicartAgrawalaDowngradeForgets,
+        Mutant::RicartAgrawalaDowngradeAdmitsWriter,
+        Mutant::RicartAgrawalaReadersFirst,
         Mutant::CarvalhoForgottenDeferred,
         Mutant::SinghalDynamicNotAskedBack,
         Mutant::LodhaQueueByArrival,

@@ -6,6 +6,7 @@ mod assumptions;
 mod choices;
 mod heuristic;
 mod lodha;
+mod modes;
 mod news;
 mod permits;
 mod quorum_algos;

@@ -10,7 +10,7 @@ use foldhash::quality::FixedState;
 use meshlock_check::{Bounds, Entries};
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::Delivery;
-use meshlock_protocol::{Algorithm, Effect, Outbox, Phase, SiteId};
+use meshlock_protocol::{Algorithm, Demand, Effect, Mode, Outbox, Phase, SiteId};
 use stateright::{Model, Property};
 
 /// The model. It has no failures, losses or duplicates.
@@ -25,6 +25,11 @@ pub(crate) struct Peer<A: Algorithm> {
 pub(crate) struct Post<A> {
     site: A,
     phase: Phase,
+    /// While the process is not idle: the mode in which it waits or is inside, whether it waits to be exclusive, and how often it has
+    /// changed its mode.
+    mode: Option<Mode>,
+    upgrades: bool,
+    changes: u8,
     asked: u8,
     timers: u8,
 }
@@ -41,8 +46,9 @@ pub(crate) struct Moment<A: Algorithm> {
 pub(crate) enum Event {
     Deliver { from: SiteId, to: SiteId, nth: usize },
     Wake(SiteId),
-    Request(SiteId),
+    Request(SiteId, Demand),
     Release(SiteId),
+    Change(SiteId, Mode),
 }
 
 impl<A: Algorithm> Peer<A> {
@@ -74,8 +80,11 @@ impl<A: Algorithm> Peer<A> {
                 }
                 Effect::Enter { .. } => moment.posts[site.index()].phase = Phase::Executing,
                 Effect::Timer { .. } => moment.posts[site.index()].timers += 1,
+                Effect::Upgraded => {
+                    let post = &mut moment.posts[site.index()];
+                    (post.mode, post.upgrades) = (Some(Mode::Exclusive), false);
+                }
                 // It does not try other choices: what it explores has none.
-                Effect::Upgraded => panic!("an upgrade that only the explorer asks for"),
                 Effect::Chose { .. } => panic!("a choice that only the explorer tries"),
                 Effect::Misbehaved { .. } => {}
             }
@@ -94,15 +103,18 @@ impl<A: Algorithm> Moment<A> {
     }
 
     fn is_safe(&self, permits: usize) -> bool {
-        self.posts.iter().filter(|post| post.phase == Phase::Executing).count() <= permits
+        let inside: Vec<&Post<A>> = self.posts.iter().filter(|post| post.phase == Phase::Executing).collect();
+        let count = |mode| inside.iter().filter(|post| post.mode == Some(mode)).count();
+        let [shared, upgradeable, exclusive] = Mode::ALL.map(count);
+        exclusive <= permits && upgradeable <= 1 && (exclusive == 0 || shared + upgradeable == 0)
     }
 
     /// Returns whether this is a deadlock: no message or timer is left, no site is inside, and a site waits.
     fn is_stuck(&self) -> bool {
-        let idle = |post: &Post<A>| post.phase != Phase::Executing && post.timers == 0;
+        let idle = |post: &Post<A>| (post.phase != Phase::Executing || post.upgrades) && post.timers == 0;
         self.channels.is_empty()
             && self.posts.iter().all(idle)
-            && self.posts.iter().any(|post| post.phase == Phase::Waiting)
+            && self.posts.iter().any(|post| post.phase == Phase::Waiting || post.upgrades)
     }
 }
 
@@ -114,6 +126,9 @@ impl<A: Algorithm> Model for Peer<A> {
         let posts = self.sites.iter().map(|site| Post {
             site: site.clone(),
             phase: site.phase(),
+            mode: (site.phase() != Phase::Idle).then(|| site.mode()),
+            upgrades: false,
+            changes: 0,
             asked: 0,
             timers: 0,
         });
@@ -137,8 +152,17 @@ impl<A: Algorithm> Model for Peer<A> {
                 events.push(Event::Wake(site));
             }
             match post.phase {
-                Phase::Executing => events.push(Event::Release(site)),
-                Phase::Idle if self.may_ask(post) => events.push(Event::Request(site)),
+                Phase::Executing => {
+                    events.push(Event::Release(site));
+                    let asked = |to: &Mode| self.bounds.demands.iter().any(|demand| demand.mode == *to);
+                    let may = |to: &Mode| post.mode.is_some_and(|mode| mode.may_become(*to)) && asked(to);
+                    if !post.upgrades && post.changes < self.bounds.changes {
+                        events.extend(Mode::ALL.into_iter().filter(may).map(|to| Event::Change(site, to)));
+                    }
+                }
+                Phase::Idle if self.may_ask(post) => {
+                    events.extend(self.bounds.demands.iter().map(|&demand| Event::Request(site, demand)));
+                }
                 Phase::Idle | Phase::Waiting => {}
             }
         }
@@ -158,17 +182,29 @@ impl<A: Algorithm> Model for Peer<A> {
                 post.site.wake(&mut outbox);
                 site
             }
-            Event::Request(site) => {
+            Event::Request(site, demand) => {
                 let post = &mut next.posts[site.index()];
-                post.phase = Phase::Waiting;
+                (post.phase, post.mode) = (Phase::Waiting, Some(demand.mode));
                 post.asked += u8::from(self.bounds.entries != Entries::Endless);
-                post.site.request(&mut outbox);
+                post.site.request_as(demand, &mut outbox);
                 site
             }
             Event::Release(site) => {
                 let post = &mut next.posts[site.index()];
-                post.phase = Phase::Idle;
+                (post.phase, post.mode) = (Phase::Idle, None);
+                (post.upgrades, post.changes) = (false, 0);
                 post.site.release(&mut outbox);
+                site
+            }
+            Event::Change(site, to) => {
+                let post = &mut next.posts[site.index()];
+                post.changes += 1;
+                if to == Mode::Exclusive {
+                    post.upgrades = true;
+                } else {
+                    post.mode = Some(to);
+                }
+                post.site.change_mode(to, &mut outbox);
                 site
             }
         };

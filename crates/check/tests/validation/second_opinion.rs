@@ -12,7 +12,7 @@ use meshlock_protocol::algorithms::ricart_agrawala::RicartAgrawala;
 use meshlock_protocol::algorithms::suzuki_kasami::SuzukiKasami;
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::Violation;
-use meshlock_protocol::{Algorithm, Described, SiteId, Spec};
+use meshlock_protocol::{Algorithm, Described, Mode, SiteId, Spec};
 use stateright::{Checker, Model};
 
 use crate::lamport_mutex::{self, LamportMutex};
@@ -62,6 +62,16 @@ fn stateright_agrees_on_permission_algorithms() {
     agreed_on::<RicartAgrawala>("ricart-agrawala", Bounds::new(2, 3).unordered());
     agreed_on::<Lamport>("lamport", Bounds::new(2, 2));
     agreed_on::<CarvalhoRoucairol>("carvalho-roucairol", Bounds::new(3, 2).unordered());
+}
+
+#[test]
+fn stateright_agrees_on_processes_that_share_and_change_their_modes() {
+    let modes = |bounds: Bounds| bounds.with_modes(&Mode::ALL).unordered();
+    agreed_on::<RicartAgrawala>("ricart-agrawala:modes", modes(Bounds::new(2, 2)).with_changes(2));
+    agreed_on::<RicartAgrawala>("ricart-agrawala:modes", modes(Bounds::new(3, 1)));
+    let held = Bounds::new(3, 1).shared_by(&[(0, Mode::Upgradeable), (2, Mode::Shared)]).unwrap();
+    let asked = held.with_modes(&[Mode::Shared, Mode::Exclusive]).with_changes(1).unordered();
+    agreed_on::<RicartAgrawala>("ricart-agrawala:modes", asked);
 }
 
 #[test]

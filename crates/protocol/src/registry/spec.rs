@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn an_unknown_option_is_answered_with_the_options_there_are() {
         let error = parse("ricart-agrawala:txt=printed").unwrap_err().to_string();
-        assert_eq!(error, "ricart-agrawala has no option 'txt' (did you mean 'text'?); it has: text");
+        assert_eq!(error, "ricart-agrawala has no option 'txt' (did you mean 'text'?); it has: text, modes");
     }
 
     #[test]
