@@ -22,4 +22,5 @@ pub mod singhal_heuristic;
 pub mod srimani_reddy;
 pub mod suzuki_kasami;
 pub mod token_ring;
+mod tree;
 pub mod tree_quorum;
