@@ -336,7 +336,7 @@ fn one(draw: &mut Rng, kind: &str, settings: &SeedSettings) -> ClusterFault {
             let back = (draw.usize(..4) > 0).then(|| draw.u64(1_000..5_000_000));
             ClusterFault::Leave { machine, back }
         }
-        "rules changed" => ClusterFault::Rules { machine, rules: rules(draw, machines) },
+        "rules changed" => ClusterFault::Rules { machine, rules: rules(draw, settings.seed, machines) },
         "other cluster" => ClusterFault::OtherCluster { machine, from: draw.usize(..machines) },
         "lost disk" => ClusterFault::LostDisk { machine, down: draw.u64(1_000..4_000_000) },
         "lock taken away" => ClusterFault::TakeAway { machine, lock: draw.usize(..settings.locks.len()) },

@@ -2,10 +2,12 @@
 
 mod directed;
 
+use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 
 use super::coverage::{CoverageGroup, Occurrence};
 use super::faults::{ClusterFault, Cut};
+use super::settings::LATER_SEEDS;
 use super::*;
 use meshlock_cluster::mutant::{self, Mutant};
 
@@ -94,6 +96,24 @@ fn a_thousand_seeds_hold_and_exercise_everything_that_can_happen() {
         all.add(&report.coverage);
     }
     exercises_everything(&all);
+}
+
+/// Seeds below keep the algorithms that they had when they were recorded.
+#[test]
+fn later_seeds_hold_with_the_algorithms_that_were_added_since() {
+    let mut chosen = BTreeSet::new();
+    for seed in LATER_SEEDS..LATER_SEEDS + 60 {
+        let settings = SeedSettings::draw(seed);
+        let default = std::iter::once(&settings.rules.default);
+        let clauses = settings.rules.rules.iter().map(|(_, clause)| clause).chain(default);
+        let names = clauses.filter_map(|clause| clause.algorithm.split(':').next()).map(str::to_owned);
+        let names: BTreeSet<String> = names.collect();
+        if ["neilsen-mizuno", "cao-singhal"].iter().any(|name| names.contains(*name)) {
+            assert_eq!(run(seed, &RunOptions::default()).violation, None, "seed {seed}");
+            chosen.extend(names);
+        }
+    }
+    assert!(chosen.contains("neilsen-mizuno") && chosen.contains("cao-singhal"), "{chosen:?}");
 }
 
 #[test]
