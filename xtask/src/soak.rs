@@ -39,7 +39,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "features",
-        about: "the library and its tests with the default features, as most programs compile it",
+        about: "the library without features, and it and its tests with the default ones, as most programs compile it",
         run: features,
     },
     Step {
@@ -267,6 +267,7 @@ fn browsers(root: &Path, _: &Size) -> anyhow::Result<()> {
 }
 
 fn features(root: &Path, _: &Size) -> anyhow::Result<()> {
+    cargo(root, "check -p meshlock --no-default-features --locked", &[])?;
     cargo(root, "check -p meshlock --all-targets --locked", &[])
 }
 
