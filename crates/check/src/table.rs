@@ -14,6 +14,7 @@ use crate::Bounds;
 use crate::faults::{FaultChange, FaultState};
 use crate::interner::Interner;
 use crate::local::{LocalFacts, LocalState};
+use crate::reduce::Prospects;
 use crate::relative::{NormalForms, PerFamily};
 use crate::rising::LocalStep;
 use crate::sites::{NumberedCall, Sites};
@@ -140,6 +141,8 @@ pub(crate) struct Table {
     pub(crate) is_relative: bool,
     /// Normal forms of what is numbered here.
     pub(crate) normal_forms: NormalForms,
+    /// What sites can do, in a reduced search.
+    pub(crate) prospects: Prospects,
     /// The effects of one step, empty between steps.
     effects: Vec<Effect<u32>>,
     /// The local states at the start.
@@ -167,6 +170,7 @@ impl Table {
             changes: LookupMap::default(),
             is_relative: false,
             normal_forms: NormalForms::default(),
+            prospects: Prospects::default(),
             effects: Vec::new(),
             first: (0..number(bounds.cluster.sites)).collect(),
             outside: Vec::new(),
@@ -539,7 +543,8 @@ impl Table {
             + self.learnt.capacity() * size_of::<u64>();
         let results: usize = self.branches.iter().map(|results| results.len()).sum();
         let branches = results * (size_of::<BranchResult>() + 16);
-        locals + packets + steps + branches + self.outcomes.len() * (size_of::<StepOutcome>() + 16)
+        let outcomes = self.outcomes.len() * (size_of::<StepOutcome>() + 16);
+        locals + packets + steps + branches + outcomes + self.prospects.bytes()
     }
 }
 

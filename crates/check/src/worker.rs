@@ -168,29 +168,29 @@ impl Worker {
         let (mut lookahead, state) = (std::mem::take(&mut self.lookahead), std::mem::take(&mut self.state));
         let (findings, mut edges) = (self.findings.len(), 0);
         self.staged.clear();
-        lookahead.run(table, layout, &state, &mut |silent, seen| {
-            let steps = |last: Option<Taken>| silent.iter().copied().chain(last).collect();
+        lookahead.run(table, layout, &state, &mut |steps, seen| {
+            let steps = || steps.taken().into();
             match seen {
-                Ahead::Burst { applied: Applied { wrong: None, .. }, next, .. } => {
+                Ahead::Burst { applied: Applied { wrong: None, .. }, next } => {
                     if table.is_within(&next.locals) {
                         edges += 1;
                         self.next.copy(next);
                         self.stage(layout, way);
                     }
                 }
-                Ahead::Burst { last, applied: Applied { wrong: Some(wrong), .. }, .. } => {
+                Ahead::Burst { applied: Applied { wrong: Some(wrong), .. }, .. } => {
                     edges += 1;
                     let verdict = Verdict::Violated(wrong);
-                    self.findings.push(Finding { at, way, steps: steps(Some(last)), verdict });
+                    self.findings.push(Finding { at, way, steps: steps(), verdict });
                 }
                 Ahead::End(end) => {
                     let wrong = judge_end(table, end);
-                    let finding = |verdict| Finding { at, way, steps: steps(None), verdict };
+                    let finding = |verdict| Finding { at, way, steps: steps(), verdict };
                     self.findings.extend(wrong.map(finding));
                 }
             }
         });
-        let is_known = lookahead.unknown.is_empty();
+        let is_known = !lookahead.is_unknown;
         if is_known {
             self.edges += edges;
             self.passed += lookahead.passed;
