@@ -19,6 +19,7 @@ use crate::relative::{NormalForms, PerFamily};
 use crate::rising::LocalStep;
 use crate::sites::{NumberedCall, Sites};
 use crate::state::{GlobalState, Layout};
+use crate::symmetry::{Asymmetry, Symmetry};
 
 /// What can happen to one local state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -143,6 +144,8 @@ pub(crate) struct Table {
     pub(crate) normal_forms: NormalForms,
     /// What sites can do, in a reduced search.
     pub(crate) prospects: Prospects,
+    /// The symmetries that are used, in a search up to symmetry.
+    pub(crate) symmetry: Option<Symmetry>,
     /// The effects of one step, empty between steps.
     effects: Vec<Effect<u32>>,
     /// The local states at the start.
@@ -171,6 +174,7 @@ impl Table {
             is_relative: false,
             normal_forms: NormalForms::default(),
             prospects: Prospects::default(),
+            symmetry: None,
             effects: Vec::new(),
             first: (0..number(bounds.cluster.sites)).collect(),
             outside: Vec::new(),
@@ -200,6 +204,27 @@ impl Table {
 
     pub(crate) fn sites(&self) -> &dyn Sites {
         &*self.sites
+    }
+
+    /// The local states at the start, in the order of the sites.
+    pub(crate) fn first_locals(&self) -> &[u32] {
+        &self.first
+    }
+
+    /// The site whose local state this is.
+    pub(crate) fn site_of(&self, local: u32) -> SiteId {
+        self.locals.get(local).me
+    }
+
+    /// A local state in words, with all that it consists of.
+    #[cfg(test)]
+    pub(crate) fn local_in_words(&self, local: u32) -> String {
+        format!("{:?}", self.locals.get(local))
+    }
+
+    /// The step that contradicts the symmetries of this search, if one does.
+    pub(crate) fn asymmetry(&self) -> Option<Asymmetry> {
+        self.symmetry.as_ref()?.refuted.clone()
     }
 
     /// The state before anything has happened.

@@ -77,7 +77,6 @@ pub(crate) struct Lookahead {
 }
 
 impl Lookahead {
-    #[cfg(test)]
     /// One that looks at situations itself that the table does not know, as far as the table knows their steps.
     pub(crate) fn that_looks_itself() -> Self {
         Lookahead { looks_itself: true, ..Lookahead::default() }
@@ -108,7 +107,7 @@ impl Lookahead {
             }
             rests.push(&outlook.rests);
         }
-        self.judge_ends(table, layout, state, &rests, see);
+        judge_ends(table, layout, state, &rests, see);
     }
 
     /// What each site can do; nothing if the table does not know a step.
@@ -131,7 +130,7 @@ impl Lookahead {
                     break;
                 }
                 for (local, input) in std::mem::take(&mut self.survey.unknown) {
-                    table.learn_step(local, input);
+                    table.learn_input(local, input);
                 }
             }
         }
@@ -161,33 +160,6 @@ impl Lookahead {
         let steps = Steps { table, layout, from: state, silent: &burst.silent, last: Some(last) };
         see(&steps, Ahead::Burst { applied, next: &self.next });
     }
-
-    /// Judges every state that silent deliveries alone can lead to and in which nothing happens by itself: `rests` has for each site the
-    /// silent deliveries after which no message to it is left.
-    fn judge_ends(
-        &mut self,
-        table: &Table,
-        layout: Layout,
-        state: &GlobalState,
-        rests: &[&[Way]],
-        see: &mut dyn FnMut(&Steps<'_>, Ahead<'_>),
-    ) {
-        if rests.iter().any(|ways| ways.is_empty()) {
-            return;
-        }
-        let mut chosen = vec![0; rests.len()];
-        loop {
-            let silent: Vec<_> =
-                rests.iter().zip(&chosen).flat_map(|(ways, &nth)| &ways[nth]).copied().collect();
-            let steps = Steps { table, layout, from: state, silent: &silent, last: None };
-            see(&steps, Ahead::End(&steps.follow().1));
-            let Some(site) = (0..chosen.len()).find(|&site| chosen[site] + 1 < rests[site].len()) else {
-                return;
-            };
-            chosen[site] += 1;
-            chosen[..site].fill(0);
-        }
-    }
 }
 
 impl Steps<'_> {
@@ -208,6 +180,31 @@ impl Steps<'_> {
             steps.push(taken);
         }
         (steps, state)
+    }
+}
+
+/// Judges every state that silent deliveries alone can lead to and in which nothing happens by itself: `rests` has for each site the
+/// silent deliveries after which no message to it is left.
+fn judge_ends(
+    table: &Table,
+    layout: Layout,
+    state: &GlobalState,
+    rests: &[&[Way]],
+    see: &mut dyn FnMut(&Steps<'_>, Ahead<'_>),
+) {
+    if rests.iter().any(|ways| ways.is_empty()) {
+        return;
+    }
+    let mut chosen = vec![0; rests.len()];
+    loop {
+        let silent: Vec<_> = rests.iter().zip(&chosen).flat_map(|(ways, &nth)| &ways[nth]).copied().collect();
+        let steps = Steps { table, layout, from: state, silent: &silent, last: None };
+        see(&steps, Ahead::End(&steps.follow().1));
+        let Some(site) = (0..chosen.len()).find(|&site| chosen[site] + 1 < rests[site].len()) else {
+            return;
+        };
+        chosen[site] += 1;
+        chosen[..site].fill(0);
     }
 }
 
