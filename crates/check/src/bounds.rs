@@ -4,6 +4,7 @@ use meshlock_protocol::world::{Delivery, News};
 use meshlock_protocol::{Cluster, Demand, Holders, Mode, PlanError, SiteId};
 
 use crate::property::Properties;
+use crate::symmetry;
 
 /// The number of requests of each site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,8 @@ pub struct Bounds {
     pub keeps_entries: bool,
     /// Whether the search is reduced, as [`Bounds::reduced`] describes.
     pub reduces: bool,
+    /// Whether of the states that differ only in which site is which one is kept, as [`Bounds::up_to_symmetry`] describes.
+    pub up_to_symmetry: bool,
     /// The number of states at which the exploration stops.
     pub max_states: usize,
     /// The memory limit, in bytes.
@@ -82,6 +85,7 @@ impl Bounds {
             properties: Properties::all(),
             keeps_entries: false,
             reduces: false,
+            up_to_symmetry: false,
             max_states: usize::MAX,
             max_memory: 8 << 30,
         }
@@ -113,6 +117,12 @@ impl Bounds {
     pub fn can_be_reduced(&self) -> bool {
         let is_plain = self.demands == [Demand::PLAIN] && self.changes == 0 && !self.has_modes();
         !self.has_faults() && !self.is_endless() && is_plain
+    }
+
+    /// Whether a search within these bounds can leave out states that differ only in which site is which: under the same conditions, and
+    /// with few sites.
+    pub fn can_be_explored_alike(&self) -> bool {
+        self.can_be_reduced() && self.cluster.sites <= symmetry::MAX_SITES
     }
 }
 
@@ -219,6 +229,13 @@ impl Bounds {
     #[must_use]
     pub fn reduced(self) -> Self {
         Bounds { reduces: true, properties: self.properties.kept_by_reduction(), ..self }
+    }
+
+    /// With a search that keeps one of the states that differ only in which site is which, if the algorithm treats sites alike. It
+    /// checks the same properties as a [reduced](Bounds::reduced) one.
+    #[must_use]
+    pub fn up_to_symmetry(self) -> Self {
+        Bounds { up_to_symmetry: true, properties: self.properties.kept_by_reduction(), ..self }
     }
 
     /// With only these properties checked.

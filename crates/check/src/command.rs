@@ -35,7 +35,8 @@ pub fn command(spec: &Spec, bounds: &Bounds) -> String {
             add(flag, &count);
         }
     }
-    let all = if bounds.reduces { Properties::all().kept_by_reduction() } else { Properties::all() };
+    let leaves_out = bounds.reduces || bounds.up_to_symmetry;
+    let all = if leaves_out { Properties::all().kept_by_reduction() } else { Properties::all() };
     if bounds.properties != all {
         bounds.properties.iter().for_each(|property| add("property", &property.name()));
     }
@@ -47,6 +48,7 @@ pub fn command(spec: &Spec, bounds: &Bounds) -> String {
         ("return", bounds.returns),
         ("survivors", bounds.survivors),
         ("reduce", bounds.reduces),
+        ("symmetry", bounds.up_to_symmetry),
     ] {
         if on {
             line.push_str(" --");

@@ -154,6 +154,59 @@ fn every_mutant_that_a_reduced_search_can_catch_is_caught() {
     assert!(caught.len() >= 24, "only {caught:?}");
 }
 
+/// A search up to symmetry catches them as well, reduced or not, where the mutant leaves a symmetry to use.
+#[test]
+fn every_mutant_that_a_search_up_to_symmetry_can_catch_is_caught() {
+    let mut caught = Vec::new();
+    for mutant in Mutant::ALL {
+        let (spec, bounds, property) = hunt(mutant);
+        let bounds = bounds.checking([property].into_iter().collect());
+        let keeps = bounds.clone().reduced().properties == bounds.properties;
+        if !bounds.can_be_explored_alike() || !keeps {
+            continue;
+        }
+        let spec: Spec = spec.parse().expect("a registered algorithm");
+        for run in [bounds.clone().up_to_symmetry(), bounds.clone().reduced().up_to_symmetry()] {
+            let (report, story) = mutant::with(mutant, || {
+                let report = explore_spec(&spec, &run);
+                let story = story_spec(&spec, &run, &report.path);
+                (report, story)
+            });
+            let found = report.symmetry.expect("it was asked for");
+            if found.permutations == 1 {
+                continue;
+            }
+            assert_eq!(report.verdict.property(), Some(property), "{mutant:?}: {}", report.verdict);
+            assert_eq!(story.lines.len(), report.path.len(), "the world can replay what was found");
+            if matches!(report.verdict, Verdict::Violated(_)) {
+                assert!(story.violation.is_some(), "{mutant:?}: the world finds nothing wrong with the path");
+            }
+            caught.push((mutant, run.reduces));
+        }
+    }
+    println!("{caught:?}");
+    assert!(caught.len() >= 6, "only {caught:?}");
+}
+
+/// A server that prefers small ids starves the largest by construction. With more sites and more requests, too, that is seen, in bounded
+/// runs and where everyone requests without end.
+#[test]
+fn a_server_that_prefers_small_ids_is_caught_in_larger_runs_and_in_endless_ones() {
+    let spec: Spec = "central".parse().expect("a registered algorithm");
+    for (bounds, property) in [
+        (Bounds::new(3, 3), Property::Bypass),
+        (Bounds::new(4, 2), Property::Bypass),
+        (Bounds::new(3, 1).endless(), Property::Starvation),
+    ] {
+        let bounds = bounds.unordered();
+        let explored = || explore_spec(&spec, &bounds);
+        let report = mutant::with(Mutant::CentralSmallestFirst, explored);
+        println!("{bounds:?}: {} states, {}", report.states, report.verdict);
+        assert_eq!(report.verdict.property(), Some(property), "{}", report.verdict);
+        assert_eq!(explored().verdict, Verdict::Holds);
+    }
+}
+
 #[test]
 fn every_property_has_a_mutant_to_catch() {
     for property in Property::ALL {

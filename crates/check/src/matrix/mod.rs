@@ -12,7 +12,7 @@
 //! request once and three that request twice, with one and two permits, but for three runs of the last kind that have more than four
 //! million states: no bypass bound is computed for so many.
 //!
-//! Larger runs are explored by a reduced search, in a table of their own.
+//! Larger runs are explored by reduced searches, and still larger ones up to symmetry as well, in tables of their own.
 
 mod record;
 mod reduced;
@@ -77,6 +77,7 @@ const TOO_LARGE: [(&str, usize); 3] = [("tree-quorum", 1), ("majority", 1), ("sr
 
 /// One run of the matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one condition of a run")]
 pub struct Case {
     /// The algorithm with its options, as a spec.
     pub spec: String,
@@ -96,6 +97,8 @@ pub struct Case {
     pub returns: bool,
     /// Whether the search is reduced.
     pub reduces: bool,
+    /// Whether the search is up to symmetry.
+    pub up_to_symmetry: bool,
 }
 
 impl Case {
@@ -106,7 +109,8 @@ impl Case {
         let bounds = bounds.held_by(&holders).expect("one of the sites");
         let Case { entries, window, crashes, returns, .. } = *self;
         let bounds = Bounds { entries, window, crashes, recoveries: self.recovers, returns, ..bounds };
-        if self.reduces { bounds.reduced() } else { bounds }
+        let bounds = if self.reduces { bounds.reduced() } else { bounds };
+        if self.up_to_symmetry { bounds.up_to_symmetry() } else { bounds }
     }
 
     /// The algorithm's name, without its options.
@@ -152,6 +156,7 @@ fn case_of(info: &Info, spec: &str, (sites, entries, permits): (usize, u8, usize
         recovers: false,
         returns: false,
         reduces: false,
+        up_to_symmetry: false,
     }
 }
 

@@ -183,12 +183,16 @@ pub const HEADS: [&str; COLUMNS] = [
 
 /// Writes all rows as a document, with the command that makes it.
 pub fn write(records: &[CaseRecord]) -> String {
-    let (reduced, full): (Vec<&CaseRecord>, Vec<&CaseRecord>) =
+    let (smaller, full): (Vec<&CaseRecord>, Vec<&CaseRecord>) =
         records.iter().partition(|record| record.case.reduces);
+    let (alike, reduced): (Vec<&CaseRecord>, Vec<&CaseRecord>) =
+        smaller.into_iter().partition(|record| record.case.up_to_symmetry);
     let mut text = write_full(&full);
-    if !reduced.is_empty() {
-        text.push_str(&reduced_section(reduced.len()));
-        write_table(&reduced, &mut text);
+    for (records, section) in [(reduced, reduced_section as fn(usize) -> String), (alike, alike_section)] {
+        if !records.is_empty() {
+            text.push_str(&section(records.len()));
+            write_table(&records, &mut text);
+        }
     }
     text
 }
@@ -266,6 +270,23 @@ compare reduced searches with full ones for every algorithm and variant in small
     )
 }
 
+/// What the section of searches up to symmetry says before its table.
+fn alike_section(runs: usize) -> String {
+    format!(
+        "
+{ALIKE}
+
+{runs} runs of algorithms that treat sites alike, explored by `meshlock check ALGORITHM --reduce --symmetry`: of the states that differ only in
+which site is which, one is kept and counted. That a permutation of the sites changes nothing else is found out by following each step that
+the search takes, and every image of it. What is decided is what the reduced searches above decide.
+
+The tests explore the rows again as they do those above, and compare such searches with full ones for every algorithm and variant that has a
+symmetry, in small runs ([testing.md](testing.md#one-algorithm)).
+
+"
+    )
+}
+
 fn write_table(records: &[&CaseRecord], text: &mut String) {
     let mut line = |cells: &[String]| writeln!(text, "| {} |", cells.join(" | "));
     let written = line(&HEADS.map(str::to_owned)).and_then(|()| line(&HEADS.map(|_| "---".to_owned())));
@@ -286,6 +307,9 @@ pub fn is_current(text: &str) -> bool {
 /// The heading of the table of reduced searches.
 const REDUCED: &str = "## Reduced searches";
 
+/// The heading of the table of searches up to symmetry.
+const ALIKE: &str = "## Searches up to symmetry";
+
 /// The number of lines before the rows of a table.
 const HEAD_LINES: usize = 2;
 
@@ -301,10 +325,10 @@ pub struct Malformed {
 
 /// Parses the rows of a document that [`write()`] made.
 pub fn read(text: &str) -> Result<Vec<CaseRecord>, Malformed> {
-    let (mut records, mut reduces, mut heads) = (Vec::new(), false, HEAD_LINES);
+    let (mut records, mut reduces, mut up_to_symmetry, mut heads) = (Vec::new(), false, false, HEAD_LINES);
     for (line, number) in text.lines().zip(1..) {
-        if line == REDUCED {
-            (reduces, heads) = (true, HEAD_LINES);
+        if line == REDUCED || line == ALIKE {
+            (reduces, up_to_symmetry, heads) = (true, line == ALIKE, HEAD_LINES);
         } else if line.starts_with('|') && heads > 0 {
             heads -= 1;
         } else if line.starts_with('|') {
@@ -312,7 +336,7 @@ pub fn read(text: &str) -> Result<Vec<CaseRecord>, Malformed> {
             let row = RowParser { line: number };
             let cells = cells.try_into().map_err(|_| row.malformed(line, "row of fifteen cells"))?;
             let mut record = row.record(cells)?;
-            record.case.reduces = reduces;
+            (record.case.reduces, record.case.up_to_symmetry) = (reduces, up_to_symmetry);
             records.push(record);
         }
     }
@@ -418,6 +442,7 @@ impl RowParser {
             recovers: self.is_yes(recovers)?,
             returns: self.is_yes(returns)?,
             reduces: false,
+            up_to_symmetry: false,
         };
         let (ending, limit) = verdict.split_once(SWEPT).unzip();
         let outcome = CaseOutcome {

@@ -164,6 +164,7 @@ fn document(spec: &Spec, record: &CaseRecord, bounds: &Bounds, timed: &Timed) ->
         "recover": case.recovers,
         "return": case.returns,
         "reduced": case.reduces,
+        "up_to_symmetry": case.up_to_symmetry,
         "states": outcome.states,
         "depth": outcome.depth,
         "seconds": timed.seconds,

@@ -116,6 +116,11 @@ pub(super) struct Scope {
     /// shortest
     #[arg(long)]
     reduce: bool,
+    /// Keep one of the states that differ only in which site is which, where the algorithm treats sites alike; few do, and it says why not.
+    /// For up to 6 sites. Starvation, bypass and messages are not checked then, invariants that span sites only in the states that are
+    /// kept
+    #[arg(long)]
+    symmetry: bool,
     /// Check only this property; can be repeated (exclusion, deadlock, starvation, bypass, order, fences, tokens, invariants, refusals,
     /// quiet, messages) [default: all]
     #[arg(long, value_name = "NAME")]
@@ -155,27 +160,35 @@ impl Scope {
             properties: self.properties()?,
             ..bounds
         };
-        self.reduced(bounds)
+        self.smaller(bounds)
     }
 
-    /// Returns the bounds of a reduced search, if the flag asks for one.
-    fn reduced(&self, bounds: Bounds) -> Result<Bounds, UsageError> {
-        if !self.reduce {
-            return Ok(bounds);
+    /// Returns the bounds of a search that keeps fewer states, if a flag asks for one.
+    fn smaller(&self, bounds: Bounds) -> Result<Bounds, UsageError> {
+        let mut smaller = bounds.clone();
+        let reduces = (self.reduce, bounds.can_be_reduced(), "", Bounds::reduced as fn(Bounds) -> Bounds);
+        let is_alike = bounds.can_be_explored_alike();
+        let exchanges =
+            (self.symmetry, is_alike, ", nor with more than 6 sites", Bounds::up_to_symmetry as _);
+        for (flag, (given, is_possible, more, apply)) in [("reduce", reduces), ("symmetry", exchanges)] {
+            if !given {
+                continue;
+            }
+            if !is_possible {
+                return Err(UsageError::new(format!(
+                    "--{flag}: not with failures, losses, duplicates or --entries endless{more}; leave the flag out"
+                )));
+            }
+            smaller = apply(smaller);
+            let dropped = bounds.properties.iter().find(|&property| !smaller.properties.contains(property));
+            if let Some(property) = dropped.filter(|_| !self.property.is_empty()) {
+                return Err(UsageError::new(format!(
+                    "--property {}: a search with --{flag} does not decide it; leave --{flag} out",
+                    property.name()
+                )));
+            }
         }
-        if !bounds.can_be_reduced() {
-            return Err(UsageError::new(
-                "--reduce: not with failures, losses, duplicates or --entries endless; leave the flag out",
-            ));
-        }
-        let reduced = bounds.clone().reduced();
-        match bounds.properties.iter().find(|&property| !reduced.properties.contains(property)) {
-            Some(property) if !self.property.is_empty() => Err(UsageError::new(format!(
-                "--property {}: a reduced search does not decide it; leave --reduce out",
-                property.name()
-            ))),
-            _ => Ok(reduced),
-        }
+        Ok(smaller)
     }
 
     fn check(&self, spec: &Spec) -> Result<(), UsageError> {
