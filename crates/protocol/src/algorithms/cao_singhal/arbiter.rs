@@ -119,12 +119,11 @@ impl TransferArbiter {
         const NOT_OFFERED: &str = "a permission forwarded to a request that it was not offered";
         let is_forwarded = |queued: &OfferedRequest| queued.offered && Some(queued.request) == forwarded;
         if self.holder() == Some(request) {
-            match forwarded {
-                None => self.locked = None,
-                Some(_) => {
-                    let at = self.queue.iter().position(is_forwarded).ok_or(NOT_OFFERED)?;
-                    self.lock(at);
-                }
+            if forwarded.is_some() {
+                let at = self.queue.iter().position(is_forwarded).ok_or(NOT_OFFERED)?;
+                self.lock(at);
+            } else {
+                self.locked = None;
             }
             self.go_on(post);
             return Ok(());

@@ -132,7 +132,9 @@ impl crate::Message for Message {
             Message::Reply { to, clock, next, .. } => {
                 numbers.clock(to);
                 numbers.clock(clock);
-                next.iter_mut().for_each(|next| numbers.timestamp(&mut next.request));
+                if let Some(next) = next {
+                    numbers.timestamp(&mut next.request);
+                }
             }
             Message::Transfer { to, next, .. } | Message::Inquire { to, next, .. } => {
                 numbers.clock(to);
@@ -140,7 +142,9 @@ impl crate::Message for Message {
             }
             Message::Release { request, forwarded } => {
                 numbers.clock(request);
-                forwarded.iter_mut().for_each(|to| numbers.timestamp(to));
+                if let Some(to) = forwarded {
+                    numbers.timestamp(to);
+                }
             }
         }
     }

@@ -160,7 +160,9 @@ impl TransferRequester {
             return Err(UNEXPECTED);
         }
         (ask.answer, ask.turn) = (LastAnswer::Permitted, turn);
-        next.into_iter().for_each(|next| ask.note_next(next));
+        if let Some(next) = next {
+            ask.note_next(next);
+        }
         self.enter_or_yield(post);
         Ok(())
     }
