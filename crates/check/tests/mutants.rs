@@ -6,6 +6,9 @@ use meshlock_protocol::mutant::{self, Mutant};
 use meshlock_protocol::world::{Violation, World};
 use meshlock_protocol::{SiteId, Slot, Spec};
 
+/// Cao and Singhal's algorithm with the largest quorums of three sites.
+const ALL_IN_ALL: &str = "cao-singhal:quorums=0.1.2/0.1.2/0.1.2,deadlock=yield";
+
 /// Returns the algorithm and the bounds in which a mutant is explored, and the property that must detect it.
 fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
     use Property::{
@@ -31,11 +34,17 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
         Mutant::ArbiterKeepsForTheDead => ("majority", run(3, 1).with_crashes(1), Deadlock),
         Mutant::ArbiterOwesOn => ("majority", run(2, 1).with_crashes(1).with_recoveries(), Quiet),
         Mutant::RequesterYieldsInside => ("maekawa", run(3, 1), Exclusion),
+        // With all sites in every quorum, three are enough for a permission to be passed on as an old TRANSFER says.
+        Mutant::CaoSinghalTransferKept => (ALL_IN_ALL, run(3, 1), Refusals),
+        // A permission in two places: so few sites have another one in the way before two of them are inside.
+        Mutant::CaoSinghalUntoldForward => ("cao-singhal", run(2, 1), Invariants),
         Mutant::SandersForgottenGrant => ("sanders:structure=figure-4", run(3, 1), Exclusion),
         Mutant::SuzukiKasamiTokenKept => ("suzuki-kasami", run(2, 1), Tokens),
         Mutant::HeuristicForgottenWaiter => ("singhal-heuristic", run(3, 1).with_crashes(1), Deadlock),
         Mutant::RaymondForgottenRequest => ("raymond", run(3, 1), Deadlock),
         Mutant::NaimiTrehelForgottenForward => ("naimi-trehel", run(3, 1), Deadlock),
+        Mutant::NeilsenMizunoForgottenFollow => ("neilsen-mizuno", run(3, 1), Deadlock),
+        Mutant::NeilsenMizunoPrivilegeKept => ("neilsen-mizuno", run(2, 1), Tokens),
         Mutant::BulgannawarVaidyaStaleInform => ("bulgannawar-vaidya:inform=1", run(3, 2), Deadlock),
         Mutant::RaymondKOldReply => ("raymond-k", run(3, 2).with_permits(2), Exclusion),
         Mutant::RaymondKOffByOne => ("raymond-k", run(3, 1).with_permits(2), Exclusion),

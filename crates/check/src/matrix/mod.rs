@@ -35,7 +35,7 @@ pub(crate) const SMALL_REDUCED: usize = 10_000;
 pub(crate) const MEDIUM: usize = 300_000;
 
 /// The runs in which sites request without end, each with its window: those that end.
-const ENDLESS: [(&str, usize, Option<u8>); 28] = [
+const ENDLESS: [(&str, usize, Option<u8>); 34] = [
     ("lamport", 2, None),
     ("lamport:omit-replies", 2, None),
     ("ricart-agrawala", 2, None),
@@ -64,6 +64,12 @@ const ENDLESS: [(&str, usize, Option<u8>); 28] = [
     ("raymond-k", 2, None),
     ("raymond-k", 3, None),
     ("srimani-reddy", 2, None),
+    ("neilsen-mizuno", 2, None),
+    ("neilsen-mizuno", 3, None),
+    ("neilsen-mizuno:tree=line", 3, None),
+    ("cao-singhal", 2, Some(3)),
+    ("cao-singhal:deadlock=yield", 2, None),
+    ("cao-singhal:deadlock=yield", 3, Some(2)),
 ];
 
 /// The algorithms, with permits, of which three sites that request twice are not explored with every choice.

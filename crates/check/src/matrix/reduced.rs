@@ -5,7 +5,7 @@ use meshlock_protocol::Spec;
 use super::{Case, case_of};
 
 /// The runs: the spec, the number of sites, the number of requests of each, who is inside at the start.
-const RUNS: [(&str, usize, u8, Option<usize>); 12] = [
+const RUNS: [(&str, usize, u8, Option<usize>); 14] = [
     ("suzuki-kasami", 5, 1, None),
     ("singhal-heuristic", 5, 1, None),
     ("raymond", 4, 2, None),
@@ -18,6 +18,8 @@ const RUNS: [(&str, usize, u8, Option<usize>); 12] = [
     ("token-ring", 5, 1, None),
     ("delegated", 5, 1, None),
     ("srimani-reddy", 5, 1, None),
+    ("neilsen-mizuno", 4, 2, None),
+    ("neilsen-mizuno", 5, 1, None),
 ];
 
 /// All of them, with one permit, on the network that the algorithm claims to need.

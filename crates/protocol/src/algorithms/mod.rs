@@ -3,6 +3,7 @@
 mod append;
 pub mod arbiter;
 pub mod bulgannawar_vaidya;
+pub mod cao_singhal;
 pub mod carvalho_roucairol;
 pub mod central;
 pub mod delegated;
@@ -12,6 +13,7 @@ pub mod maekawa;
 pub mod majority;
 pub mod makki;
 pub mod naimi_trehel;
+pub mod neilsen_mizuno;
 pub mod raymond;
 pub mod raymond_k;
 pub mod request;

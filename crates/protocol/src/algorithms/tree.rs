@@ -1,4 +1,5 @@
-//! The tree that the sites of a run share: who is whose neighbour, and which neighbour leads where.
+//! The tree that the sites of a run share, for `raymond` and `neilsen-mizuno`: who is whose neighbour, and which neighbour leads
+//! where.
 
 use crate::registry::info::{OptionInfo, Range};
 use crate::registry::values::Values;
@@ -150,6 +151,17 @@ impl Tree {
         usize::from(self.parent_of(site).is_some()) + self.children_of(site).len()
     }
 
+    /// How many sites there are.
+    pub(super) fn sites(&self) -> usize {
+        self.parent.len()
+    }
+
+    /// Whether one site is a neighbour of all others.
+    pub(super) fn is_star(&self) -> bool {
+        let others = self.sites() - 1;
+        SiteId::all(self.sites()).any(|site| self.degree(site) == others)
+    }
+
     /// All sites but this one.
     pub(super) fn others(&self, site: SiteId) -> impl Iterator<Item = SiteId> {
         SiteId::others_from(site, self.parent.len())
@@ -237,6 +249,15 @@ mod tests {
         }
         assert_eq!(tree.place(SiteId::new(1), SiteId::new(2)), None);
         assert_eq!(tree.place(SiteId::new(1), SiteId::new(99)), None);
+    }
+
+    #[test]
+    fn a_star_is_known_whatever_its_edges_are_called() {
+        let given = |sites, edges| Tree::given(sites, edges).unwrap();
+        assert!(
+            [Tree::star(5), Tree::line(3), Tree::line(1), given(4, "2-0/2-1/3-2")].iter().all(Tree::is_star)
+        );
+        assert!(![Tree::line(4), Tree::balanced(4), given(4, "2-0/2-1/3-1")].iter().any(Tree::is_star));
     }
 
     #[test]

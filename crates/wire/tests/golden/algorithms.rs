@@ -129,3 +129,15 @@ fn compare(name: &str, line: &str) {
         "the bytes of {name} mean something else now. {MESSAGE_ADVICE}"
     );
 }
+
+/// As a program of yesterday sees a message of an algorithm that was added today.
+#[test]
+fn a_message_of_an_algorithm_that_is_not_listed_is_refused() {
+    let unlisted =
+        AnyMessage::VARIANTS.iter().map(|(number, _)| number + 1).max().expect("there are algorithms");
+    let start = u8::try_from(unlisted).expect("few algorithms");
+    for message in 0..4 {
+        let read = postcard::from_bytes::<AnyMessage>(&[start, message, 8, 8, 8, 8, 8, 8]);
+        assert!(read.is_err(), "{read:?}");
+    }
+}
