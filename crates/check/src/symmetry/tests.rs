@@ -15,7 +15,7 @@ use crate::{Bounds, NetworkModel, explore_spec, sites_of};
 /// The algorithms and variants with symmetries: the number of permutations with three sites that request twice and with four that request
 /// once, over the network that they claim to need. Where the token starts at S0 that site stays where it is. All others have none, or none
 /// that can be found: of several choices it is not always known which corresponds to which.
-const SYMMETRIC: [(&str, usize, usize); 17] = [
+const SYMMETRIC: [(&str, usize, usize); 19] = [
     ("suzuki-kasami:append=any", 2, 1),
     ("raymond", 2, 1),
     ("raymond:tree=star", 2, 6),
@@ -33,6 +33,8 @@ const SYMMETRIC: [(&str, usize, usize); 17] = [
     ("bulgannawar-vaidya:choice=random,informed=any", 2, 6),
     ("srimani-reddy:append=any,token=any", 2, 1),
     ("makki", 2, 6),
+    ("neilsen-mizuno", 2, 6),
+    ("neilsen-mizuno:tree=balanced", 2, 1),
 ];
 
 fn spec(name: &str) -> Spec {
