@@ -82,9 +82,7 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
             unreachable!("it does not change what plain requests do; the tests of `delegated` catch it")
         }
         Mutant::RicartAgrawalaUnnamedNumber => unreachable!("it does not change what the sites do"),
-        Mutant::FenceClockDeaf => {
-            unreachable!("the explorer has no clocks: it remembers who knows of which entry")
-        }
+        Mutant::FenceClockDeaf => unreachable!("the explorer has no clocks, it remembers who knows what"),
     }
 }
 

@@ -4,7 +4,7 @@ use meshlock_check::{Bounds, Bypass, BypassBound, Report, Verdict, explore_spec}
 use meshlock_protocol::{Mode, PlanError, Spec};
 
 fn explored(bounds: &Bounds) -> Report {
-    let spec: Spec = "ricart-agrawala:modes".parse().unwrap();
+    let spec: Spec = "ricart-agrawala:modes".parse().expect("a registered name");
     let report = explore_spec(&spec, bounds);
     assert_eq!(report.verdict, Verdict::Holds, "{:?}", report.path);
     report
