@@ -5,6 +5,7 @@ mod directed;
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 
+use super::clock::Clock;
 use super::coverage::{CoverageGroup, Occurrence};
 use super::faults::{ClusterFault, Cut};
 use super::settings::LATER_SEEDS;
@@ -153,6 +154,20 @@ fn a_site_that_leaves_keeps_what_its_mirror_could_not_claim() {
     let broken = || run(120_022_389, &options).violation.map(|violation| violation.property);
     assert_eq!(broken(), None);
     assert_eq!(mutant::with(Mutant::LostConfirmed, broken), Some("exclusion"));
+}
+
+#[test]
+fn a_leader_whose_clock_is_far_too_fast_may_leave_a_healthy_member_out_in_the_quiet_time() {
+    let options = RunOptions { faults: Some(4), ..RunOptions::default() };
+    assert_eq!(run(120_024_573, &options).violation, None);
+    // A lease of 1.5 s is over after 0.6 s by its clock, and a renewal with its grant may take up to 1.2 s.
+    let mut settings = SeedSettings::draw(120_024_573);
+    let clock = &settings.clocks[1];
+    let gained = clock.at(Moment(10_000_000)).since(clock.at(Moment(0)));
+    assert_eq!((settings.beyond_drift, settings.trip(), gained.micros()), (true, 97_034, 25_000_000));
+    // With right clocks nobody is left out.
+    settings.clocks = vec![Clock::new(0, 0); settings.machines];
+    assert_eq!(World::new(settings, &options).run().violation, None);
 }
 
 #[test]

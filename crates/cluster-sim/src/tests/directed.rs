@@ -3,7 +3,6 @@
 use fastrand::Rng;
 
 use super::*;
-use crate::clock::Clock;
 use crate::environment::{Calendar, Environment};
 use crate::faults::CrashPoint;
 use crate::settings::rules;
