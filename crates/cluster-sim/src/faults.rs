@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use fastrand::Rng;
 
 use super::clock::Moment;
+use super::mirror_faults::MirrorFault;
 use super::movers::MoverFault;
 use super::settings::{SeedSettings, rules};
 use meshlock_cluster::membership::MAX_VOTERS;
@@ -173,6 +174,8 @@ pub(crate) enum ClusterFault {
         /// Time until it is ended, in microseconds.
         length: u64,
     },
+    /// One of two sites fails when something passes between a site and its mirror.
+    AtMirror(MirrorFault),
     /// Packets in one direction are lost inside a live connection.
     LossyLink {
         from: usize,
@@ -277,6 +280,7 @@ impl ClusterFault {
             ClusterFault::SecondProcess { .. } => "second process",
             ClusterFault::LossyLink { .. } => "packets lost",
             ClusterFault::Mover(fault) => fault.kind(),
+            ClusterFault::AtMirror(fault) => fault.kind(),
         }
     }
 }

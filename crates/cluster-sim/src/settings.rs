@@ -10,6 +10,7 @@ use super::clock::{Clock, Moment};
 use super::environment::{Calendar, Environment};
 use super::faults::{self, ClusterFault};
 use super::host_faults;
+use super::mirror_faults;
 use super::movers;
 use super::second_process;
 use super::voter_faults;
@@ -176,6 +177,7 @@ impl SeedSettings {
         access_faults::draw(self);
         movers::draw(self);
         wire_clients::draw(self);
+        mirror_faults::draw(self);
         second_process::draw(self);
     }
 

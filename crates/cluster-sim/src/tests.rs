@@ -8,6 +8,7 @@ use std::panic::catch_unwind;
 use super::clock::Clock;
 use super::coverage::{CoverageGroup, Occurrence};
 use super::faults::{ClusterFault, Cut};
+use super::mirror_faults::MirrorFault;
 use super::settings::LATER_SEEDS;
 use super::*;
 use meshlock_cluster::mutant::{self, Mutant};
@@ -69,6 +70,7 @@ fn exercises_everything(all: &Coverage) {
         .chain(ClusterFault::VOTER_KINDS)
         .chain(ClusterFault::ACCESS_KINDS)
         .chain(ClusterFault::MOVER_KINDS)
+        .chain(MirrorFault::KINDS)
         .chain(ClusterFault::SECOND_KINDS);
     let faults = faults.map(|kind| (CoverageGroup::Fault, kind));
     let packets = PACKETS.into_iter().map(|kind| (CoverageGroup::Packet, kind));
@@ -165,9 +167,34 @@ fn a_leader_whose_clock_is_far_too_fast_may_leave_a_healthy_member_out_in_the_qu
     let clock = &settings.clocks[1];
     let gained = clock.at(Moment(10_000_000)).since(clock.at(Moment(0)));
     assert_eq!((settings.beyond_drift, settings.trip(), gained.micros()), (true, 97_034, 25_000_000));
+    assert_eq!(run(130_011_174, &RunOptions::default()).violation, None, "another such seed");
     // With right clocks nobody is left out.
     settings.clocks = vec![Clock::new(0, 0); settings.machines];
     assert_eq!(World::new(settings, &options).run().violation, None);
+}
+
+#[test]
+fn a_session_is_claimed_by_one_mirror_at_a_time() {
+    // A site joined and became the mirror while the former one answered for a site that was silent and died then: both claimed the lock.
+    assert_eq!(run(130_012_725, &RunOptions::default()).violation, None);
+}
+
+#[test]
+fn a_site_that_leaves_keeps_what_its_mirror_has_no_share_left_for() {
+    // The mirror's own client had the one permit that a site may have of a semaphore. The mirror confirmed the news all the same, the site
+    // left, and a third client got a permit.
+    let options = RunOptions { faults: Some(12), ..RunOptions::default() };
+    let broken = || run(130_008_081, &options).violation.map(|violation| violation.property);
+    assert_eq!(broken(), None);
+    assert_eq!(mutant::with(Mutant::PartConfirmed, broken), Some("exclusion"));
+}
+
+#[test]
+fn a_release_is_told_apart_from_that_of_another_holder_with_the_same_fence() {
+    // Two holders of a semaphore had equal fences, one of which was released, and the other one kept by its mirror.
+    for seed in [130_005_681, 130_013_277] {
+        assert_eq!(run(seed, &RunOptions::default()).violation, None);
+    }
 }
 
 #[test]
@@ -379,6 +406,13 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::PartCountsAsWhole,
     Mutant::WindowNotAwaited,
     Mutant::FormerMirrorForgotten,
+    Mutant::FormerUnaware,
+    Mutant::ToldBesideFormer,
+    Mutant::ReplacedStandsIn,
+    Mutant::DroppedConfirmed,
+    Mutant::LeavesToAnother,
+    Mutant::PartConfirmed,
+    Mutant::MovedDropped,
     Mutant::MovedUnconfirmed,
     Mutant::MovedAsItWas,
     Mutant::PromisedFromAnswer,

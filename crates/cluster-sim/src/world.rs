@@ -11,6 +11,7 @@ use super::clock::Moment;
 use super::coverage::{Occurrence, OccurrenceCounter};
 use super::event::{Event, EventHash, EventQueue};
 use super::machine::SiteMachine;
+use super::mirror_faults::MirrorFault;
 use super::movers::Movers;
 use super::network::SimNetwork;
 use super::properties::CheckResult;
@@ -56,6 +57,8 @@ pub(super) struct World {
     pub(super) clients: Vec<SimClient>,
     pub(super) movers: Movers,
     pub(super) wire: WireClients,
+    /// Faults that strike when something happens between a site and its mirror.
+    pub(super) armed: Vec<MirrorFault>,
     /// What each site knows of the sessions of wire clients.
     pub(super) sites: Vec<SiteSessions>,
     pub(super) network: SimNetwork,
@@ -116,6 +119,7 @@ impl World {
                 .collect(),
             movers: Movers::new(&settings),
             wire: WireClients::new(&settings),
+            armed: Vec::new(),
             sites: vec![SiteSessions::default(); settings.machines],
             network: SimNetwork::default(),
             exclusion: Exclusion::new(clocks.clone(), strict),
