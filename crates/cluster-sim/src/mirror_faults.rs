@@ -35,6 +35,18 @@ pub(crate) enum MirrorPoint {
     Dismissed,
 }
 
+impl MirrorPoint {
+    const ALL: [MirrorPoint; 7] = [
+        MirrorPoint::Answered,
+        MirrorPoint::Heard,
+        MirrorPoint::Released,
+        MirrorPoint::Expired,
+        MirrorPoint::Adopted,
+        MirrorPoint::Withdrawn,
+        MirrorPoint::Dismissed,
+    ];
+}
+
 /// How one of the two fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strike {
@@ -46,6 +58,11 @@ pub(crate) enum Strike {
     Cut,
     /// It is cut off from everyone.
     CutOff,
+}
+
+impl Strike {
+    const ALL: [Strike; 6] =
+        [Strike::Crash, Strike::Pause, Strike::Leave, Strike::Stop, Strike::Cut, Strike::CutOff];
 }
 
 /// A fault that strikes when its point is reached.
@@ -94,15 +111,15 @@ pub(super) fn draw(settings: &mut SeedSettings) {
     if !are_in(settings) {
         return;
     }
-    use MirrorPoint::{Adopted, Answered, Dismissed, Expired, Heard, Released, Withdrawn};
     let mut draw = Rng::with_seed(settings.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x3122_0215);
     settings.movers = settings.movers.max(1);
     settings.wire_clients = draw.usize(2..=5);
-    let points = [Answered, Heard, Released, Expired, Adopted, Withdrawn, Dismissed];
-    let strikes = [Strike::Crash, Strike::Pause, Strike::Leave, Strike::Stop, Strike::Cut, Strike::CutOff];
     for _ in 0..draw.usize(3..=MAX_FAULTS) {
         let time = draw.u64(500_000..settings.calm);
-        let (point, strike) = (points[draw.usize(..points.len())], strikes[draw.usize(..strikes.len())]);
+        let (point, strike) = (
+            MirrorPoint::ALL[draw.usize(..MirrorPoint::ALL.len())],
+            Strike::ALL[draw.usize(..Strike::ALL.len())],
+        );
         let longest = [300_000, 1_200_000, 4_000_000][draw.usize(..3)];
         let fault = MirrorFault { point, strike, at_mirror: draw.bool(), length: draw.u64(1_000..longest) };
         settings.faults.push((time, ClusterFault::AtMirror(fault)));

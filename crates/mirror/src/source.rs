@@ -183,7 +183,7 @@ impl Source {
         let was_before = self.formers.iter().position(|former| former.member == *from);
         let before = before.or_else(|| was_before.map(|at| self.formers.swap_remove(at)));
         let (told, answered) = before.map_or_else(Default::default, |before| (before.told, before.answered));
-        self.dirty = told.clone();
+        self.dirty.clone_from(&told);
         self.follower = Some(Follower { told, answered, ..Follower::new(from.clone(), now) });
         let all = all.filter(|lease| !self.is_withheld(*lease)).collect::<Vec<_>>();
         self.dirty.extend(all);

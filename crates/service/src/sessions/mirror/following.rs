@@ -29,7 +29,7 @@ fn duration(span: meshlock_cluster::time::Span) -> Duration {
 type Reply = Result<CallReply, ForwardError>;
 
 /// A question that was sent, or one after which its member is asked nothing for a moment.
-struct Asked {
+struct AskedSource {
     question: Question,
     /// What answers it; nothing in a pause.
     reply: Option<Pin<Box<dyn Future<Output = Reply> + Send>>>,
@@ -44,15 +44,15 @@ pub(in crate::sessions) async fn follow(sessions: Weak<Inner>) {
         following.look_and_ask(&Sessions(inner), &sessions, &mut asked);
         let Some((at, reply)) = first_answer(&mut asked).await else { continue };
         let Some(inner) = sessions.upgrade() else { return };
-        let Asked { question, at: sent, .. } = asked.swap_remove(at);
+        let AskedSource { question, at: sent, .. } = asked.swap_remove(at);
         if !following.on_reply(&Sessions(inner), &question, reply, sent) {
-            asked.push(Asked { question, reply: None, at: now() });
+            asked.push(AskedSource { question, reply: None, at: now() });
         }
     }
 }
 
 /// Waits for an answer to any of the questions. Returns `None` if none comes for a while.
-async fn first_answer(asked: &mut [Asked]) -> Option<(usize, Reply)> {
+async fn first_answer(asked: &mut [AskedSource]) -> Option<(usize, Reply)> {
     let replies = asked.iter_mut().enumerate();
     let replies = replies.filter_map(|(at, asked)| Some(asked.reply.as_mut()?.map(move |reply| (at, reply))));
     let replies: Vec<_> = replies.collect();
@@ -66,7 +66,7 @@ async fn first_answer(asked: &mut [Asked]) -> Option<(usize, Reply)> {
 
 impl Following {
     /// Looks who is silent, gives up questions that take too long or that nobody wants answered any more, and asks the others.
-    fn look_and_ask(&mut self, here: &Sessions, sessions: &Weak<Inner>, asked: &mut Vec<Asked>) {
+    fn look_and_ask(&mut self, here: &Sessions, sessions: &Weak<Inner>, asked: &mut Vec<AskedSource>) {
         self.look(here, now());
         let (leaves, terms) = (here.front().is_leaving(), here.front().lease_terms());
         let mirror = &self.mirror;
@@ -86,7 +86,7 @@ impl Following {
                     None => Ok(CallReply::NotHere),
                 }
             };
-            asked.push(Asked { question, reply: Some(Box::pin(reply)), at: now() });
+            asked.push(AskedSource { question, reply: Some(Box::pin(reply)), at: now() });
         }
     }
 
