@@ -358,7 +358,7 @@ const BREAKS: &[(Mutant, &str, u64)] = &[
 
 /// Mutants with tests of their own, because it takes a certain seed, a certain schedule, certain reports or a site that lies to show
 /// them: above, in `directed.rs`, at the property `needless`, in `tests/scenarios/backlog.rs`, and among the unit tests of the leader, its autopilot, the voters,
-/// the links, the detours, the forwarded calls and the claims; and most of those of mirrors, in `crates/mirror` and `crates/service`.
+/// the links, the detours, the forwarded calls, the claims, the pages of locks, their changes and deadlocks; and most of those of mirrors, in `crates/mirror` and `crates/service`.
 const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::LeavesBeforeCutClient,
     Mutant::StrangersCallsTaken,
@@ -423,6 +423,12 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::PromiseTakenAway,
     Mutant::RevokedClientCopied,
     Mutant::GivenBeforeCleared,
+    Mutant::DeadlockUnconfirmed,
+    Mutant::OneHolderIsEnough,
+    Mutant::OldestRefused,
+    Mutant::PageBeyondKnown,
+    Mutant::InvisibleListed,
+    Mutant::MissedChangesNotTold,
 ];
 
 /// Raft's own checks end the process of a voter whose disk contradicts itself.

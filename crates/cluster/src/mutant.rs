@@ -240,6 +240,18 @@ mutants! {
     MovedDropped,
     /// A site that leaves takes another mirror than the one that answers for its sessions.
     LeavesToAnother,
+    /// A deadlock is believed that one round of questions has shown.
+    DeadlockUnconfirmed,
+    /// A semaphore counts as held by all who are listed, though some of its holders may go on.
+    OneHolderIsEnough,
+    /// Of a deadlock the oldest request is refused.
+    OldestRefused,
+    /// A page of locks goes on behind the last name up to which all members have listed everything.
+    PageBeyondKnown,
+    /// A page has names that its caller may not see.
+    InvisibleListed,
+    /// Whoever asks too late for changes of locks is not told that some are missing.
+    MissedChangesNotTold,
     /// A site that leaves forgets its sessions before the mirror has confirmed that it answers for them.
     MovedUnconfirmed,
     /// A session that has changed since the mirror was told of it counts as moved.

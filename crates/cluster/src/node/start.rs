@@ -96,6 +96,7 @@ impl Node {
             lease_lost_at: None,
             has_lost_quorum: false,
             told_stale: None,
+            next_look: now,
             next_tick: now + config.tick,
             writing: VecDeque::new(),
             last_token: WriteToken(0),

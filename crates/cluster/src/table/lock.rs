@@ -9,6 +9,7 @@ use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite, SiteCall};
 use meshlock_protocol::{Algorithm, Chooser, Demand, Effect, Epoch, FenceClock, Phase, SiteId};
 use smallvec::SmallVec;
 
+use super::changes::ChangeLog;
 use super::clients::{Clients, Hold, Spare, WaitingClient};
 use super::draining::Leftover;
 use super::elsewhere::HeldElsewhere;
@@ -20,6 +21,7 @@ use super::{
 use crate::cause::Cause;
 use crate::mutant::{self, Mutant};
 use crate::names::LockName;
+use crate::report::ChangeKind;
 use crate::time::Time;
 use crate::view::Placement;
 
@@ -92,6 +94,8 @@ pub(super) struct Env<'a> {
     pub(super) floor: FenceClock,
     /// Messages of this site to itself.
     pub(super) inbox: &'a mut VecDeque<(LockName, PermitMessage)>,
+    /// The last changes, while somebody asks for them.
+    pub(super) changes: &'a mut Option<Box<ChangeLog>>,
     pub(super) out: &'a mut Vec<TableOutput>,
 }
 
@@ -280,7 +284,11 @@ impl Lock {
         let (WaitingClient { request, since, cause, .. }, by) = (waiter, env.cause);
         // Nearly all locks have one holder at a time.
         self.clients.holds.reserve_exact(1);
-        self.clients.holds.push(Hold { request, fence, slot, since: now, stop_by: None, lane, cause });
+        let hold = Hold { request, fence, slot, since: now, stop_by: None, lane, cause };
+        if let Some(log) = env.changes {
+            log.push(env.key, ChangeKind::Acquired, &hold, now);
+        }
+        self.clients.holds.push(hold);
         let margin = env.table_config.margin;
         env.tally.granted(now.since(since), env.served);
         env.trace(lane, || StepKind::Enter(request, fence));

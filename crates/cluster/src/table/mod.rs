@@ -24,6 +24,7 @@
 
 mod calls;
 mod census;
+mod changes;
 mod claims;
 mod clients;
 mod draining;
@@ -33,6 +34,7 @@ mod inquiry;
 mod lock;
 mod losing;
 mod opening;
+mod page;
 mod permits;
 mod refusal;
 mod report;
@@ -44,6 +46,7 @@ mod tests;
 mod trace;
 mod types;
 mod waiting;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -55,9 +58,11 @@ use meshlock_protocol::{Epoch, FenceClock};
 use crate::cause::CauseOrigin;
 use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName};
+use crate::report::Party;
 use crate::time::{Span, Time};
 pub(crate) use census::Census;
 pub use census::CensusPiece;
+use changes::ChangeLog;
 use claims::Claims;
 pub use claims::{ClaimEvent, ClaimRefusal, LockClaim};
 use clients::Spare;
@@ -106,6 +111,8 @@ struct SessionState {
     requests: BTreeSet<Request>,
     /// Set when the session was cut: until when its client may rely on what it cannot prove.
     cut: Option<Time>,
+    /// Which party it is, if it says so or has a session of the wire APIs.
+    party: Option<Party>,
 }
 
 /// All locks of one site.
@@ -162,6 +169,10 @@ pub struct LockTable {
     frozen: bool,
     /// Those of them whose clients have gone since then.
     vacated: BTreeMap<Request, LockKey>,
+    /// The last changes, while somebody asks for them.
+    changes: Option<Box<ChangeLog>>,
+    /// The number of the next change, if none are kept.
+    next_change: u64,
 }
 
 impl LockTable {
@@ -198,6 +209,8 @@ impl LockTable {
             proved: BTreeSet::new(),
             frozen: false,
             vacated: BTreeMap::new(),
+            changes: None,
+            next_change: 0,
         }
     }
 
@@ -342,6 +355,7 @@ impl LockTable {
             has_drained: &mut self.has_drained,
             floor: self.floor,
             inbox: &mut self.inbox,
+            changes: &mut self.changes,
             out,
         };
         let told = env.out.len();

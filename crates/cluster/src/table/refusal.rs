@@ -33,6 +33,11 @@ pub enum RequestRefusal {
         "a site of the cluster runs an older version of Meshlock, which knows {wants} permits only by a rule, and the rules give the lock {has}; upgrade all sites, or set a rule"
     )]
     OlderMember { has: u32, wants: u32 },
+    /// The request is the youngest one of a deadlock, and the rule of its lock says that it does not wait.
+    #[error(
+        "this request waits for clients that wait for what this one holds, and the lock's rule says on-deadlock=refuse; release what you hold, and ask again"
+    )]
+    Deadlock,
     /// The number of the request was used before.
     #[error("this request number is already in use; use a new one")]
     DuplicateRequest,

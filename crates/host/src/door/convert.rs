@@ -83,6 +83,7 @@ pub(super) fn kind_of_refusal(refusal: RequestRefusal) -> RefusalKind {
         | RequestRefusal::TooManyPermits { .. }
         | RequestRefusal::OlderMember { .. } => RefusalKind::Permits,
         RequestRefusal::Failed => RefusalKind::Failed,
+        RequestRefusal::Deadlock => RefusalKind::Deadlock,
     }
 }
 

@@ -49,6 +49,7 @@ impl PermitsError {
             | RequestRefusal::NotHeld
             | RequestRefusal::TooManyQuestions
             | RequestRefusal::TooManyWatches
+            | RequestRefusal::Deadlock
             | RequestRefusal::Failed => None,
         }
     }

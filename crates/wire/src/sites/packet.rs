@@ -1,6 +1,6 @@
 //! Encoding of a packet between sites.
 //!
-//! There are six versions. In version 2 the number of the [cause](meshlock_cluster::cause) for which a lock's message was sent may
+//! There are seven versions. In version 2 the number of the [cause](meshlock_cluster::cause) for which a lock's message was sent may
 //! follow that message; in version 1 nothing follows. In version 3 the number of permits of each holding follows a piece of a census,
 //! there are messages about permits and beats, and a packet may be carried by a third site: then [`CARRIED_TO`] or [`CARRIED_FROM`]
 //! and a site's name stand before the content, where the number of its kind is otherwise. In version 4 the voters between which a message
@@ -8,7 +8,7 @@
 //! about changes of voters. In version 5 the leader says which voters are not there, a program knows [fence floors](meshlock_cluster::fence_floor), the access document of the state in it follows that, if there is one, and there are messages about
 //! the document. In version 6 the [key](meshlock_cluster::claim::ClaimKey) with which a site proves what its clients hold may follow the
 //! numbers of permits of the last piece of its census, and members forward calls of clients to each other ([`calls`](super::calls)); the number of permits that was settled for a lock follows a
-//! report about it, if there is one; and members tell the leader which disks of first voters they have recorded. A reader of one version also reads those before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
+//! report about it, if there is one; and members tell the leader which disks of first voters they have recorded. In version 7 there are questions for pages of locks, for what happens to locks and for who waits for whom. A reader of one version also reads those before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
 //! than the rule's as if they were too many ([`Holdings::for_older`](meshlock_cluster::table::Holdings::for_older)).
 
 use meshlock_cluster::access::AgreedAccess;
@@ -23,7 +23,7 @@ use meshlock_cluster::node::{Content, Packet, Route};
 use meshlock_protocol::{Epoch, FenceClock};
 
 /// The lowest and the highest version of the format between sites that this program speaks.
-pub const VERSIONS: (u16, u16) = (1, 6);
+pub const VERSIONS: (u16, u16) = (1, 7);
 
 /// The first version that carries causes.
 const CARRIES_CAUSES: u16 = 2;
@@ -55,6 +55,9 @@ pub const REPORTS_RECORDS: u16 = 6;
 
 /// The first version in which members forward calls of clients to each other.
 pub const FORWARDS_CALLS: u16 = 6;
+
+/// The first version that has questions for pages of locks and for what happens to them.
+pub const LISTS_LOCKS: u16 = 7;
 
 /// Stands before the name of the site to which a packet is to be carried. No kind of content has this number.
 const CARRIED_TO: u8 = 16;
@@ -188,6 +191,7 @@ pub(super) fn check_version(packet: &Packet, version: u16) -> Result<(), PacketE
         && (version >= COUNTS_VOTERS || !packet.content.is_absence())
         && (version >= AGREES_ON_ACCESS || !packet.content.is_about_access())
         && (version >= REPORTS_RECORDS || !packet.content.is_records())
+        && (version >= LISTS_LOCKS || !packet.content.is_about_listings())
         && (version >= FORWARDS_CALLS || !packet.content.is_about_calls())
         && (version >= CARRIES_FOR_OTHERS || !needs_carriers);
     if is_known { Ok(()) } else { Err(PacketError::NotInVersion { version }) }
