@@ -197,9 +197,7 @@ fn cases_of(info: &Info, spec: &str) -> Vec<Case> {
         ..case(sites, 1, 1)
     }));
     let parsed: Spec = spec.parse().expect("a spec of the registry");
-    if info.demands.modes.holds(&parsed.values) {
-        cases.extend(sharing::cases(info, spec));
-    }
+    cases.extend(sharing::cases(info, spec));
     // Not every algorithm runs in every cluster: a plane, for example, exists for some numbers of sites only.
     cases.retain(|case| AnyPlan::new(&parsed, Cluster::of(case.sites).with_permits(case.permits)).is_ok());
     cases
