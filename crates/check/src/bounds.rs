@@ -1,7 +1,7 @@
 //! Bounds: what to explore. The number of sites and requests, what the network may do, what may fail, what must hold.
 
 use meshlock_protocol::world::{Delivery, News};
-use meshlock_protocol::{Cluster, Demand, Holders, Mode, PlanError, SiteId};
+use meshlock_protocol::{Cluster, Demand, Holders, Mode, PlanError, Priority, SiteId};
 
 use crate::property::Properties;
 use crate::symmetry;
@@ -156,6 +156,27 @@ impl Bounds {
     #[must_use]
     pub fn with_modes(self, modes: &[Mode]) -> Self {
         Bounds { demands: modes.iter().map(|&mode| Demand::of(mode)).collect(), ..self }
+    }
+
+    /// With processes that ask for each of these modes with each of these priorities.
+    #[must_use]
+    pub fn demanding(self, modes: &[Mode], priorities: &[Priority]) -> Self {
+        let with = |&mode: &Mode| priorities.iter().map(move |&priority| Demand { mode, priority });
+        Bounds { demands: modes.iter().flat_map(with).collect(), ..self }
+    }
+
+    /// The modes and the priorities that processes ask for, as [`Bounds::demanding`] takes them.
+    pub fn modes_and_priorities(&self) -> (Vec<Mode>, Vec<Priority>) {
+        let (mut modes, mut priorities) = (Vec::new(), Vec::new());
+        for demand in &self.demands {
+            if !modes.contains(&demand.mode) {
+                modes.push(demand.mode);
+            }
+            if !priorities.contains(&demand.priority) {
+                priorities.push(demand.priority);
+            }
+        }
+        (modes, priorities)
     }
 
     /// With processes inside that may change their mode this often.

@@ -26,10 +26,10 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
             ("ricart-agrawala", run(2, 1), Exclusion)
         }
         Mutant::RicartAgrawalaSameNumber => ("ricart-agrawala", run(2, 2), Order),
-        Mutant::RicartAgrawalaUpgradeAdmits
+        Mutant::RicartAgrawalaKeepsLeave
+        | Mutant::RicartAgrawalaUpgradeAdmits
         | Mutant::RicartAgrawalaUpgradePassesReader
         | Mutant::RicartAgrawalaDowngradeAdmitsWriter => ("ricart-agrawala:modes", shared(2, 1), Exclusion),
-        Mutant::RicartAgrawalaKeepsLeave => ("ricart-agrawala:modes", shared(3, 1), Exclusion),
         // The upgrade is never answered.
         Mutant::RicartAgrawalaVoidReply => ("ricart-agrawala:modes", shared(2, 1), Deadlock),
         Mutant::RicartAgrawalaLateAnswer => ("ricart-agrawala:modes", shared(2, 1), Refusals),

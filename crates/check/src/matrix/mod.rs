@@ -4,6 +4,7 @@
 //!
 //! - two and three sites that request twice, four that request once; nobody, the first or the last of three inside at the start;
 //! - three sites that may leave and request again in one step;
+//! - every mix of modes where the algorithm knows modes, with and without changes of mode, as far as such runs fit into memory;
 //! - K permits where the algorithm gives them: one and two, with four sites three as well;
 //! - two and three sites that request without end, where such a run ends by itself or within a window;
 //! - one failure where its paper handles failures, and a failure with a recovery where its paper handles that.
@@ -16,12 +17,13 @@
 
 mod record;
 mod reduced;
+mod sharing;
 
 pub use record::{CaseEnding, CaseOutcome, CaseRecord, HEADS, Malformed, is_current, read, write};
 
 use meshlock_protocol::registry::info::{Info, Permits};
 use meshlock_protocol::registry::{ALL, AnyPlan};
-use meshlock_protocol::{Cluster, Spec};
+use meshlock_protocol::{Cluster, Mode, Spec};
 
 use crate::{Bounds, Entries, NetworkModel};
 
@@ -87,8 +89,14 @@ pub struct Case {
     /// The window of an endless run.
     pub window: Option<u8>,
     pub permits: usize,
+    /// The modes that processes ask for.
+    pub modes: Vec<Mode>,
+    /// How often a process that is inside may change its mode.
+    pub changes: u8,
     /// The site that is inside at the start.
     pub holder: Option<usize>,
+    /// The mode in which it is.
+    pub held: Mode,
     pub network: NetworkModel,
     /// The number of sites that may fail.
     pub crashes: u8,
@@ -105,8 +113,9 @@ impl Case {
     /// The bounds of the exploration.
     pub fn bounds(&self) -> Bounds {
         let bounds = Bounds::new(self.sites, 1).with_permits(self.permits).over(self.network);
-        let holders: Vec<usize> = self.holder.into_iter().collect();
-        let bounds = bounds.held_by(&holders).expect("one of the sites");
+        let holders: Vec<(usize, Mode)> = self.holder.map(|site| (site, self.held)).into_iter().collect();
+        let bounds = bounds.shared_by(&holders).expect("one of the sites");
+        let bounds = bounds.with_modes(&self.modes).with_changes(self.changes);
         let Case { entries, window, crashes, returns, .. } = *self;
         let bounds = Bounds { entries, window, crashes, recoveries: self.recovers, returns, ..bounds };
         let bounds = if self.reduces { bounds.reduced() } else { bounds };
@@ -150,7 +159,10 @@ fn case_of(info: &Info, spec: &str, (sites, entries, permits): (usize, u8, usize
         entries: Entries::Each(entries),
         window: None,
         permits,
+        modes: vec![Mode::Exclusive],
+        changes: 0,
         holder: None,
+        held: Mode::Exclusive,
         network: info.channels.into(),
         crashes: 0,
         recovers: false,
@@ -185,6 +197,7 @@ fn cases_of(info: &Info, spec: &str) -> Vec<Case> {
         ..case(sites, 1, 1)
     }));
     let parsed: Spec = spec.parse().expect("a spec of the registry");
+    cases.extend(sharing::cases(info, spec));
     // Not every algorithm runs in every cluster: a plane, for example, exists for some numbers of sites only.
     cases.retain(|case| AnyPlan::new(&parsed, Cluster::of(case.sites).with_permits(case.permits)).is_ok());
     cases

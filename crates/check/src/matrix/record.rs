@@ -3,6 +3,8 @@
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
+use meshlock_protocol::Mode;
+
 use super::{Case, MEDIUM, SMALL, SMALL_REDUCED};
 use crate::bypass::MAX_STATES as BYPASS_STATES;
 use crate::{Bypass, BypassBound, Entries, NetworkModel, Property, Report, Verdict};
@@ -116,7 +118,7 @@ impl CaseRecord {
             case.sites.to_string(),
             entries(case),
             case.permits.to_string(),
-            case.holder.map_or_else(|| "nobody".to_owned(), |site| site.to_string()),
+            inside(case),
             case.network.name().to_owned(),
             case.crashes.to_string(),
             if case.recovers { "yes" } else { "no" }.to_owned(),
@@ -151,11 +153,31 @@ const NEITHER: &str = "neither";
 /// The words between the entries and the window of an endless run.
 const WINDOW: &str = "endless, window ";
 
+/// The words between the entries and the modes in which they are asked for, and behind the number of changes of mode.
+const AS: &str = " as ";
+const CHANGES: &str = " changes";
+
 fn entries(case: &Case) -> String {
-    match (case.entries, case.window) {
+    let entries = match (case.entries, case.window) {
         (Entries::Each(entries), _) => entries.to_string(),
         (Entries::Endless, None) => "endless".to_owned(),
         (Entries::Endless, Some(window)) => format!("{WINDOW}{window}"),
+    };
+    if case.modes == [Mode::Exclusive] {
+        return entries;
+    }
+    let modes: String = case.modes.iter().map(|mode| mode.letter()).collect();
+    match case.changes {
+        0 => format!("{entries}{AS}{modes}"),
+        changes => format!("{entries}{AS}{modes}, {changes}{CHANGES}"),
+    }
+}
+
+fn inside(case: &Case) -> String {
+    match (case.holder, case.held) {
+        (None, _) => "nobody".to_owned(),
+        (Some(site), Mode::Exclusive) => site.to_string(),
+        (Some(site), held) => format!("{site}{AS}{}", held.letter()),
     }
 }
 
@@ -220,7 +242,8 @@ later is counted again.
 
 Each of N sites requests one of K permits *entries* times. *inside* lists the sites that are inside at the start, *crashes* is the number of
 sites that may fail at any moment, *recover* says whether a failed site comes back, *return* whether a site may leave and request again
-in one step. *depth* is the number of steps from the start to the farthest state, *messages* the minimum and the maximum number of
+in one step. Where an algorithm knows modes, each of the entries is tried in each of the modes S (shared), U (upgradeable) and X (exclusive) that
+*entries* names, and who is inside may change its mode so many times as it says, to each of those. *depth* is the number of steps from the start to the farthest state, *messages* the minimum and the maximum number of
 messages of a complete run, for all its entries together (– if not counted).
 
 *bypass* is how often others can enter while a site waits, the most over all schedules and sites: from the call of its request on / from
@@ -374,6 +397,33 @@ impl RowParser {
         }
     }
 
+    /// The modes and the number of changes, as they stand behind the entries.
+    fn modes(self, cell: Option<&str>) -> Result<(Vec<Mode>, u8), Malformed> {
+        let Some(cell) = cell else { return Ok((vec![Mode::Exclusive], 0)) };
+        let (modes, changes) =
+            cell.split_once(", ").map_or((cell, None), |(modes, changes)| (modes, Some(changes)));
+        let modes = modes.chars().map(|letter| self.mode(&letter.to_string())).collect::<Result<_, _>>()?;
+        let number = |words: &str| {
+            let number =
+                words.strip_suffix(CHANGES).ok_or_else(|| self.malformed(words, "number of changes"))?;
+            self.number(number)
+        };
+        Ok((modes, changes.map(number).transpose()?.unwrap_or(0)))
+    }
+
+    fn mode(self, letter: &str) -> Result<Mode, Malformed> {
+        let named = Mode::ALL.into_iter().find(|mode| mode.letter().to_string() == letter);
+        named.ok_or_else(|| self.malformed(letter, "letter of a mode"))
+    }
+
+    fn inside(self, cell: &str) -> Result<(Option<usize>, Mode), Malformed> {
+        Ok(match cell.split_once(AS) {
+            Some((site, mode)) => (Some(self.number(site)?), self.mode(mode)?),
+            None if cell == "nobody" => (None, Mode::Exclusive),
+            None => (Some(self.number(cell)?), Mode::Exclusive),
+        })
+    }
+
     fn entries(self, cell: &str) -> Result<(Entries, Option<u8>), Malformed> {
         Ok(match cell.strip_prefix(WINDOW) {
             Some(window) => (Entries::Endless, Some(self.number(window)?)),
@@ -429,14 +479,20 @@ impl RowParser {
             starvation,
             verdict,
         ] = cells;
-        let (entries, window) = self.entries(entries)?;
+        let (entries, modes) =
+            entries.split_once(AS).map_or((entries, None), |(left, right)| (left, Some(right)));
+        let ((modes, changes), (entries, window)) = (self.modes(modes)?, self.entries(entries)?);
+        let (holder, held) = self.inside(holder)?;
         let case = Case {
             spec: spec.to_owned(),
             sites: self.number(sites)?,
             entries,
             window,
             permits: self.number(permits)?,
-            holder: if holder == "nobody" { None } else { Some(self.number(holder)?) },
+            modes,
+            changes,
+            holder,
+            held,
             network: NetworkModel::named(network).ok_or_else(|| self.malformed(network, "network"))?,
             crashes: self.number(crashes)?,
             recovers: self.is_yes(recovers)?,

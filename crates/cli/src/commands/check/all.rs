@@ -156,6 +156,8 @@ fn document(spec: &Spec, record: &CaseRecord, bounds: &Bounds, timed: &Timed) ->
         "algorithm": spec.to_string(),
         "sites": case.sites,
         "entries": super::one::entries(bounds),
+        "demands": bounds.demands.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "changes": case.changes,
         "window": case.window,
         "permits": case.permits,
         "holder": case.holder,

@@ -8,7 +8,7 @@ use clap::Args;
 use meshlock_check::{
     Bounds, Bypass, BypassBound, Entries, Report, SiteSymmetry, Step, Verdict, command, story_spec,
 };
-use meshlock_protocol::Spec;
+use meshlock_protocol::{Demand, Mode, SiteId, Spec};
 use serde_json::{Value, json};
 
 use super::bounds::{ResourceLimits, Scope, checked};
@@ -140,6 +140,8 @@ pub(super) fn document(spec: &Spec, bounds: &Bounds, found: &Timed) -> anyhow::R
         "permits": bounds.cluster.permits,
         "holders": bounds.holders.iter().map(|site| site.index()).collect::<Vec<_>>(),
         "entries": entries(bounds),
+        "demands": bounds.demands.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "changes": bounds.changes,
         "window": bounds.window,
         "network": bounds.network().name(),
         "duplicates": bounds.duplicates,
@@ -266,7 +268,18 @@ pub(super) fn describe(bounds: &Bounds) -> String {
     if bounds.cluster.permits > 1 {
         parts.push(format!("{} permits", bounds.cluster.permits));
     }
-    let holders: Vec<String> = bounds.holders.iter().map(|site| site.to_string()).collect();
+    if bounds.demands != [Demand::PLAIN] {
+        let asked: Vec<String> = bounds.demands.iter().map(ToString::to_string).collect();
+        parts.push(format!("each {}", asked.join(" or ")));
+    }
+    if bounds.changes > 0 {
+        parts.push(format!("up to {} changes of mode while inside", bounds.changes));
+    }
+    let holder = |(site, mode): (SiteId, Mode)| match mode {
+        Mode::Exclusive => site.to_string(),
+        Mode::Shared | Mode::Upgradeable => format!("{site} ({mode})"),
+    };
+    let holders: Vec<String> = bounds.holders.with_modes().map(holder).collect();
     if !holders.is_empty() {
         parts.push(format!("{} inside at the start", holders.join(", ")));
     }
