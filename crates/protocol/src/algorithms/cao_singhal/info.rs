@@ -3,7 +3,10 @@
 use crate::algorithms::arbiter::{DeadlockRules, EXCHANGE};
 use crate::algorithms::maekawa::sets;
 use crate::quorum::QuorumSystem;
-use crate::registry::info::{Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Tokens};
+use crate::registry::info::{
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, Order,
+    Permits, Tokens,
+};
 use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;

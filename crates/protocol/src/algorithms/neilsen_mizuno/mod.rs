@@ -49,7 +49,10 @@ use std::fmt;
 use super::request::RequestId;
 use super::tree::Tree;
 use crate::mutant::{self, Mutant};
-use crate::registry::info::{Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Span, Tokens};
+use crate::registry::info::{
+    Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, Order,
+    Permits, Span, Tokens,
+};
 use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
