@@ -32,7 +32,7 @@ fn a_page_has_only_what_its_caller_may_watch_and_who_may_watch_nothing_is_denied
         assert_eq!(names(&page(&viewer, Some("secret"), 10).await.unwrap()), [""; 0]);
         let first = page(&viewer, None, 1).await.unwrap();
         assert_eq!(
-            (names(&first), first.next.map(|next| next.to_string())),
+            (names(&first), first.next.as_ref().map(ToString::to_string)),
             (vec!["deploy/api"], Some("deploy/api".into()))
         );
         let nobody = admitted(&front, "nobody");
