@@ -19,7 +19,7 @@ pub(crate) struct Silent {
 }
 
 /// Silent deliveries to one site, first to last.
-pub(super) type Way = SmallVec<[Silent; 4]>;
+pub(super) type SilentPath = SmallVec<[Silent; 4]>;
 
 /// The last step of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) enum Last {
 /// A burst, with what the silent deliveries have done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Burst {
-    pub(super) silent: Way,
+    pub(super) silent: SilentPath,
     /// The local state after the silent deliveries.
     pub(super) local: u32,
     /// The entries that they have told of.
@@ -46,14 +46,16 @@ pub(super) struct Burst {
 pub(crate) struct Outlook {
     pub(super) bursts: Vec<Burst>,
     /// The silent deliveries after which nothing more happens to the site by itself.
-    pub(super) rests: Vec<Way>,
+    pub(super) rests: Vec<SilentPath>,
     /// The number of states within the bursts.
     pub(super) passed: usize,
 }
 
 impl Outlook {
     fn bytes(&self) -> usize {
-        self.bursts.len() * size_of::<Burst>() + self.rests.len() * size_of::<Way>() + size_of::<Outlook>()
+        self.bursts.len() * size_of::<Burst>()
+            + self.rests.len() * size_of::<SilentPath>()
+            + size_of::<Outlook>()
     }
 }
 
@@ -221,7 +223,7 @@ impl Survey {
     }
 
     /// The silent deliveries that lead to the stop at `at`.
-    fn way_to(&self, mut at: usize) -> Way {
+    fn way_to(&self, mut at: usize) -> SilentPath {
         let mut way = SmallVec::new();
         while let Some(&(from, Taken { step, branch })) = self.stops[at].ways.first() {
             let Move::Deliver(place) = step else { unreachable!("only deliveries are silent") };

@@ -40,7 +40,7 @@ use crate::search::Search;
 use crate::state::{GlobalState, Layout};
 use crate::store::StatePlace;
 use crate::table::Table;
-use bursts::{Burst, Last, Outlook, Survey, Way};
+use bursts::{Burst, Last, Outlook, SilentPath, Survey};
 
 /// What a reduced search finds on its way from one state.
 pub(crate) enum Ahead<'a> {
@@ -93,7 +93,7 @@ impl Lookahead {
         (self.is_unknown, self.passed) = (false, 0);
         let looked: Vec<Outlook> =
             if self.looks_itself { self.look_at_all(table, layout, state) } else { Vec::new() };
-        let mut rests: SmallVec<[&[Way]; 8]> = SmallVec::new();
+        let mut rests: SmallVec<[&[SilentPath]; 8]> = SmallVec::new();
         for site in SiteId::all(state.locals.len()) {
             bursts::situation(table, layout, state, site, &mut self.situation);
             let outlook = looked.get(site.index()).or_else(|| table.prospects.of(&self.situation));
@@ -189,7 +189,7 @@ fn judge_ends(
     table: &Table,
     layout: Layout,
     state: &GlobalState,
-    rests: &[&[Way]],
+    rests: &[&[SilentPath]],
     see: &mut dyn FnMut(&Steps<'_>, Ahead<'_>),
 ) {
     if rests.iter().any(|ways| ways.is_empty()) {

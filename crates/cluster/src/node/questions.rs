@@ -144,6 +144,7 @@ struct Waiting {
     replies: Replies,
 }
 
+/// What the members have replied so far, by what they were asked.
 #[derive(Debug)]
 pub(super) enum Replies {
     Queue(LockName, Vec<SiteQueue>),

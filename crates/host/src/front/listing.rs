@@ -47,7 +47,7 @@ pub struct Changes {
 }
 
 /// What a site has answered.
-struct Batch {
+struct Answered {
     site: SiteName,
     changes: Vec<LockChange>,
     missed: u64,
@@ -60,7 +60,7 @@ pub(super) struct ChangeHub(Mutex<Option<Followed>>);
 /// What is being followed.
 #[derive(Clone)]
 struct Followed {
-    batches: broadcast::Sender<Arc<Batch>>,
+    batches: broadcast::Sender<Arc<Answered>>,
     /// The sites that have been asked at least once.
     asked: watch::Sender<BTreeSet<SiteName>>,
 }
@@ -70,7 +70,7 @@ pub struct ChangeWatch {
     front: Front,
     caller: Admitted,
     pattern: Option<Pattern>,
-    batches: broadcast::Receiver<Arc<Batch>>,
+    batches: broadcast::Receiver<Arc<Answered>>,
     asked: watch::Receiver<BTreeSet<SiteName>>,
     has_begun: bool,
     #[expect(dead_code, reason = "the watch counts until this is dropped")]
@@ -188,7 +188,7 @@ impl ChangeWatch {
 }
 
 /// Returns the changes of a batch that are meant, as people see them.
-fn shown(batch: &Batch, names: &NameFilter) -> Vec<SiteChange> {
+fn shown(batch: &Answered, names: &NameFilter) -> Vec<SiteChange> {
     let meant = batch.changes.iter().filter(|change| names.admits(&change.lock));
     let shown = meant.cloned().map(|mut change| {
         show(&mut change.who);
@@ -241,7 +241,7 @@ async fn follow(front: Weak<Inner>, followed: Followed, site: SiteName) {
         let more = match front.ask_for_changes(&site, cursor).await {
             Ok(Some(SiteChanges { changes, missed, cursor: next, more })) => {
                 if missed > 0 || !changes.is_empty() {
-                    let _ = followed.batches.send(Arc::new(Batch { site: site.clone(), changes, missed }));
+                    let _ = followed.batches.send(Arc::new(Answered { site: site.clone(), changes, missed }));
                 }
                 cursor = Some(next);
                 more

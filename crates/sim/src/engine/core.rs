@@ -10,7 +10,7 @@ use meshlock_protocol::{
 
 use super::Checked;
 use super::faults::{FaultState, PacketOrigin};
-use super::sharing::Sharing;
+use super::sharing::ReaderModes;
 use crate::draw::{Distribution, Draw};
 use crate::faults::{FaultEvent, Link};
 use crate::metrics::{Metrics, SiteCounters};
@@ -107,7 +107,7 @@ pub(super) struct Core<'a> {
     /// The last fence of each line that must increase.
     fences: Vec<Option<Fence>>,
     /// The modes of the processes, in a run with readers.
-    sharing: Option<Box<Sharing>>,
+    sharing: Option<Box<ReaderModes>>,
     tokens: usize,
     /// Whether the algorithm has tokens at all.
     counts_tokens: bool,
@@ -158,7 +158,7 @@ impl<'a> Core<'a> {
             waiting: 0,
             inside: 0,
             fences: vec![None; lines],
-            sharing: Sharing::of(settings),
+            sharing: ReaderModes::of(settings),
             tokens: 0,
             counts_tokens,
             fewest_tokens: if counts_tokens && settings.faults.loses_nothing() { expected_tokens } else { 0 },

@@ -15,7 +15,7 @@ const STREAM: u64 = 0x6d6f_6465_7321;
 
 /// What the host knows of the processes' modes. Only in a run with readers.
 #[derive(Clone, Debug)]
-pub(super) struct Sharing {
+pub(super) struct ReaderModes {
     readers: f64,
     draw: Draw,
     /// By site: the mode in which its process waits or is inside.
@@ -26,10 +26,10 @@ pub(super) struct Sharing {
     fences: [Option<Fence>; 3],
 }
 
-impl Sharing {
+impl ReaderModes {
     /// `None` if nobody reads.
     pub(super) fn of(settings: &Settings) -> Option<Box<Self>> {
-        let sharing = || Sharing {
+        let sharing = || ReaderModes {
             readers: settings.readers,
             draw: Draw::new(settings.seed ^ STREAM),
             modes: vec![Mode::Exclusive; settings.cluster.sites],

@@ -7,6 +7,8 @@ pub(crate) mod fuzz;
 mod introduction;
 pub mod mirror;
 mod packet;
+#[cfg(any(test, feature = "fuzz"))]
+mod samples;
 
 pub use frame::{FrameError, Hello, Versions, greeting, put_packet, take_greeting, take_packets};
 pub use introduction::{Introduction, IntroductionError, SiteQuestion};
@@ -16,4 +18,4 @@ pub use packet::{
     as_read, decode_packet, encode_packet,
 };
 #[cfg(feature = "fuzz")]
-pub(crate) use packet::{access_packets, call_packets, lock_packet, permit_packets, voter_packets};
+pub(crate) use samples::{access_packets, call_packets, lock_packet, permit_packets, voter_packets};

@@ -53,7 +53,7 @@ pub(super) struct QueuedWaiter {
 ///
 /// Priorities that age need no clock: a request whose priority is larger by one stands where it would if it had come one chain earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Place {
+struct QueuePlace {
     /// With strict priorities, how far this one is below the highest; otherwise 0.
     level: u8,
     /// How many chains had been issued when it came, and one more for each level below the highest priority. One that rode in counts as
@@ -101,23 +101,23 @@ enum Priorities {
 
 impl Priorities {
     /// Where a request stands that counts as come when so many chains had been issued.
-    fn place(self, since: u64, priority: Priority) -> Place {
+    fn place(self, since: u64, priority: Priority) -> QueuePlace {
         let below = u8::MAX - priority.0;
         match self {
-            Priorities::Age => Place { level: 0, due: since + u64::from(below) },
-            Priorities::Strict => Place { level: below, due: since },
+            Priorities::Age => QueuePlace { level: 0, due: since + u64::from(below) },
+            Priorities::Strict => QueuePlace { level: below, due: since },
         }
     }
 }
 
 impl QueuedWaiter {
-    fn new(place: Place, waiter: Waiter, mode: Mode) -> Self {
-        let (Place { level, due }, Waiter { site, number }) = (place, waiter);
+    fn new(place: QueuePlace, waiter: Waiter, mode: Mode) -> Self {
+        let (QueuePlace { level, due }, Waiter { site, number }) = (place, waiter);
         QueuedWaiter { due, number, site, level, mode }
     }
 
-    fn place(&self) -> Place {
-        Place { level: self.level, due: self.due }
+    fn place(&self) -> QueuePlace {
+        QueuePlace { level: self.level, due: self.due }
     }
 
     pub(super) fn waiter(&self) -> Waiter {

@@ -1,3 +1,5 @@
+//! Scenarios of Ricart and Agrawala's algorithm: its paper's, and those of processes that share.
+
 use super::*;
 use crate::Effect;
 use crate::world::{Violation, World, enter, misbehaved, send};
