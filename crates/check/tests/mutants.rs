@@ -60,6 +60,18 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
         Mutant::TokenRingForgottenCall => ("token-ring", run(3, 1), Deadlock),
         Mutant::DelegatedForgottenTail => ("delegated", run(3, 2), Deadlock),
         Mutant::DelegatedLateRefused => ("delegated", run(3, 1), Refusals),
+        Mutant::DelegatedReaderPassesWriter
+        | Mutant::DelegatedUpgradeBesideReader
+        | Mutant::DelegatedUpgradePassed
+        | Mutant::DelegatedDowngradeLetsWriterIn
+        | Mutant::DelegatedSecondUpgradeable
+        | Mutant::DelegatedForgottenClose
+        | Mutant::DelegatedChainTakesReader
+        | Mutant::DelegatedEarlyForgotten
+        | Mutant::DelegatedPriorityIgnored
+        | Mutant::DelegatedNoAgeing => {
+            unreachable!("it does not change what plain requests do; the tests of `delegated` catch it")
+        }
         Mutant::RicartAgrawalaUnnamedNumber => unreachable!("it does not change what the sites do"),
         Mutant::FenceClockDeaf => {
             unreachable!("the explorer has no clocks: it remembers who knows of which entry")

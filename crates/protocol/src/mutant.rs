@@ -1,8 +1,8 @@
 //! Small deliberate bugs, to see whether the checker would notice them.
 //!
 //! Each is one short line in an algorithm, or in its host, that asks `is_on`. Without the feature `mutants`, which only tests enable, the answer
-//! is a constant, and the compiler takes the line out. With it one mutant can be switched on with `with` for the calling
-//! thread. A mutant that no property catches means that a property is missing.
+//! is a constant, and the compiler takes the line out. With it, and in this crate's own unit tests, one mutant can be switched on with
+//! `with` for the calling thread. A mutant that no property catches means that a property is missing.
 
 /// One deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +87,32 @@ pub enum Mutant {
     DelegatedForgottenTail,
     /// `delegated`: the leader is reported for an APPEND that came too late.
     DelegatedLateRefused,
+    /// `delegated`: a reader enters before a writer that waits.
+    DelegatedReaderPassesWriter,
+    /// `delegated`: an upgrade is granted while others are inside.
+    DelegatedUpgradeBesideReader,
+    /// `delegated`: readers enter while an upgrade waits.
+    DelegatedUpgradePassed,
+    /// `delegated`: a downgrade hands the permit to the writer that is next.
+    DelegatedDowngradeLetsWriterIn,
+    /// `delegated`: a second site enters in upgradeable mode.
+    DelegatedSecondUpgradeable,
+    /// `delegated`: those who share are not told that somebody waits.
+    DelegatedForgottenClose,
+    /// `delegated`: a chain takes a reader.
+    DelegatedChainTakesReader,
+    /// `delegated`: what has overtaken a permit that comes home is forgotten.
+    DelegatedEarlyForgotten,
+    /// `delegated`: all requests have the same priority.
+    DelegatedPriorityIgnored,
+    /// `delegated`: priorities are strict although they should age.
+    DelegatedNoAgeing,
     /// The host: its fence clock ignores the stamps of arriving messages.
     FenceClockDeaf,
 }
 
 impl Mutant {
-    /// Every mutant of an algorithm, but those of the normal form.
+    /// Every mutant of an algorithm, but those of the normal form and those of [`MODES`](Mutant::MODES).
     pub const ALL: [Mutant; 39] = [
         Mutant::LamportLostMax,
         Mutant::LamportDeafClock,
@@ -134,22 +154,36 @@ impl Mutant {
         Mutant::DelegatedForgottenTail,
         Mutant::DelegatedLateRefused,
     ];
+
+    /// Those that show only where processes share, change their modes or are more urgent than others.
+    pub const MODES: [Mutant; 10] = [
+        Mutant::DelegatedReaderPassesWriter,
+        Mutant::DelegatedUpgradeBesideReader,
+        Mutant::DelegatedUpgradePassed,
+        Mutant::DelegatedDowngradeLetsWriterIn,
+        Mutant::DelegatedSecondUpgradeable,
+        Mutant::DelegatedForgottenClose,
+        Mutant::DelegatedChainTakesReader,
+        Mutant::DelegatedEarlyForgotten,
+        Mutant::DelegatedPriorityIgnored,
+        Mutant::DelegatedNoAgeing,
+    ];
 }
 
 /// Whether the mutant is switched on.
-#[cfg(not(feature = "mutants"))]
+#[cfg(not(any(test, feature = "mutants")))]
 #[inline]
 pub(crate) const fn is_on(_: Mutant) -> bool {
     false
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(any(test, feature = "mutants"))]
 pub use switch::with;
 
-#[cfg(feature = "mutants")]
+#[cfg(any(test, feature = "mutants"))]
 pub(crate) use switch::is_on;
 
-#[cfg(feature = "mutants")]
+#[cfg(any(test, feature = "mutants"))]
 mod switch {
     //! One mutant for each thread.
 

@@ -10,7 +10,7 @@ use crate::models::WrongModel;
 
 /// What is covered.
 pub const SCOPE: &str = "Covers the algorithm for one permit, any leader and the default `chain`, over channels that keep no order. \
-    Without failures, and without the one call that leaves and requests at once: there the request rides on the permit, a message that the \
+    Without failures, without modes and priorities, and without the one call that leaves and requests at once: there the request rides on the permit, a message that the \
     model does not have. With several \
     permits a chain takes a K-th of the queue, a number that the model cannot say.";
 

@@ -1,16 +1,15 @@
 //! Messages that no correct peer sends change nothing: duplicates of earlier messages, and messages of sites that are not in the view.
 
-use crate::runs::{Run, for_random_runs, pick};
+use crate::runs::{Run, for_random_runs, pick, specs_with_modes};
 use meshlock_protocol::registry::{ALL, AnyMessage, AnySite};
 use meshlock_protocol::world::{Action, Delivery, World};
-use meshlock_protocol::{Effect, NOT_A_PEER, SiteId, Spec};
+use meshlock_protocol::{Effect, NOT_A_PEER, SiteId};
 
 /// A message that has arrived: (from, to, message).
 type Arrived = (SiteId, SiteId, AnyMessage);
 
 /// Between the steps of a run, delivers earlier messages again, and as if a site outside the view had sent them.
-fn repeat(spec: &Spec, run: &Run) {
-    let mut world = run.world(spec);
+fn repeat(mut world: World<AnySite>, run: &Run) {
     let mut arrived: Vec<Arrived> = Vec::new();
     for &draw in &run.draws {
         let action = pick(&world, Delivery::Fifo, draw);
@@ -51,6 +50,13 @@ fn from_a_stranger_is_reported(world: &mut World<AnySite>, to: SiteId, message: 
 #[test]
 fn duplicates_and_strangers_change_nothing() {
     for spec in ALL.iter().flat_map(|info| info.specs()) {
-        for_random_runs(spec, repeat);
+        for_random_runs(spec, |spec, run| repeat(run.world(spec), run));
+    }
+}
+
+#[test]
+fn duplicates_and_strangers_change_nothing_among_those_who_share() {
+    for spec in specs_with_modes() {
+        for_random_runs(spec, |spec, run| repeat(run.sharing_world(spec), run));
     }
 }

@@ -3,8 +3,10 @@
 use meshlock_protocol::registry::info::Scale;
 use meshlock_protocol::registry::{ALL, AnySite};
 use meshlock_protocol::world::{Action, Delivery, World};
-use meshlock_protocol::{Algorithm, Cluster, Holders, SiteId, Spec};
+use meshlock_protocol::{Algorithm, Cluster, Demand, Holders, SiteId, Spec};
 use meshlock_testing::within_steps;
+
+use crate::runs::demands;
 
 /// The measured number of messages, and the least and the greatest number that the registry states.
 struct Cost {
@@ -12,11 +14,12 @@ struct Cost {
     stated: (f64, f64),
 }
 
-/// Lets the site enter and leave alone in a new world, and returns the messages that this took.
-fn alone(spec: &Spec, cluster: Cluster, site: SiteId) -> Cost {
+/// Lets the site enter with this demand and leave alone in a new world, and returns the messages that this took.
+fn alone_as(demand: Demand, spec: &Spec, cluster: Cluster, site: SiteId) -> Cost {
     let world = World::<AnySite>::new(cluster, &spec.values, &Holders::none());
-    let mut world = world.expect("the defaults fit any cluster");
-    let _ = world.request(site);
+    let world = world.expect("the defaults fit any cluster");
+    let mut world = world.demanding(&spec.values, &[demand]).expect("the algorithm knows it");
+    let _ = world.request_as(site, demand);
     settle(&mut world);
     assert!(world.inside().contains(site), "{spec}: {site} of {} enters alone", cluster.sites);
     let _ = world.release(site);
@@ -31,6 +34,10 @@ fn alone(spec: &Spec, cluster: Cluster, site: SiteId) -> Cost {
     let costs = &spec.info.costs;
     let stated = ((costs.lone_least.messages)(scale), (costs.lone_most.messages)(scale));
     Cost { messages: world.messages(), stated }
+}
+
+fn alone(spec: &Spec, cluster: Cluster, site: SiteId) -> Cost {
+    alone_as(Demand::PLAIN, spec, cluster, site)
 }
 
 fn settle(world: &mut World<AnySite>) {
@@ -72,5 +79,18 @@ fn one_site_enters_and_leaves_without_a_message() {
         let spec: Spec = spec.parse().unwrap();
         let cost = alone(&spec, Cluster::of(1), SiteId::new(0));
         assert_eq!(cost.messages, 0, "{spec}");
+    }
+}
+
+#[test]
+fn a_lone_request_costs_no_more_in_any_mode_and_with_any_priority() {
+    for spec in ALL.iter().flat_map(|info| info.specs()) {
+        let spec: Spec = spec.parse().unwrap();
+        for demand in demands().filter(|demand| *demand != Demand::PLAIN && spec.values.know(*demand)) {
+            for site in SiteId::all(4) {
+                let Cost { messages, stated: (least, most) } = alone_as(demand, &spec, Cluster::of(4), site);
+                assert!((least..=most).contains(&(messages as f64)), "{spec}, {demand}: {messages}");
+            }
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! Random runs of any algorithm, for the tests that must hold for all of them.
 
+use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::AnySite;
 use meshlock_protocol::registry::info::Permits;
 use meshlock_protocol::world::{Action, Delivery, World};
-use meshlock_protocol::{Chooser, Cluster, Holders, SiteId, Spec};
+use meshlock_protocol::{Chooser, Cluster, Demand, Holders, Mode, SiteId, Spec};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
@@ -22,9 +23,41 @@ impl Run {
         let holders = Holders::new(self.cluster, sites).expect("the strategy draws valid holders");
         let world =
             World::new(self.cluster, &spec.values, &holders).expect("the tested options fit any cluster");
-        let seed = self.draws.iter().fold(0, |seed: u64, &draw| seed.rotate_left(5) ^ u64::from(draw));
+        world.choosing(Chooser::seeded(self.seed()))
+    }
+
+    fn seed(&self) -> u64 {
+        self.draws.iter().fold(0, |seed, &draw| seed.rotate_left(5) ^ u64::from(draw))
+    }
+
+    /// The world at the start of the same run with one permit, in which processes ask for everything that the algorithm knows. If
+    /// anyone is inside at the start, some share, and the first of them may be upgradeable.
+    pub(crate) fn sharing_world(&self, spec: &Spec) -> World<AnySite> {
+        let (cluster, seed) = (Cluster::of(self.cluster.sites), self.seed());
+        let inside = |site: &SiteId| !self.holders.is_empty() && seed >> site.index() & 1 == 1;
+        let first = if seed >> 60 & 1 == 1 { Mode::Upgradeable } else { Mode::Shared };
+        let modes = std::iter::once(first).chain(std::iter::repeat(Mode::Shared));
+        let holders = Holders::sharing(cluster, SiteId::all(cluster.sites).filter(inside).zip(modes));
+        let holders = holders.expect("readers and one upgradeable share");
+        let known: Vec<Demand> = demands().filter(|demand| spec.values.know(*demand)).collect();
+        let world = World::new(cluster, &spec.values, &holders).expect("the tested options fit any cluster");
+        let world = world.demanding(&spec.values, &known).expect("the algorithm knows them");
         world.choosing(Chooser::seeded(seed))
     }
+}
+
+/// Demands in every mode, plain and more urgent.
+pub(crate) fn demands() -> impl Iterator<Item = Demand> {
+    [0, 2].into_iter().flat_map(|priority| Mode::ALL.map(|mode| Demand::of(mode).with_priority(priority)))
+}
+
+/// The specs, of all that tests run, of algorithms that let processes share.
+pub(crate) fn specs_with_modes() -> impl Iterator<Item = &'static str> {
+    let knows = |spec: &&str| {
+        let spec: Spec = spec.parse().expect("a spec of the registry");
+        spec.values.know(Demand::of(Mode::Shared))
+    };
+    ALL.iter().flat_map(|info| info.specs()).filter(knows)
 }
 
 fn runs(permits: Permits) -> impl Strategy<Value = Run> {
@@ -64,6 +97,7 @@ pub(crate) fn pick(world: &World<AnySite>, delivery: Delivery, draw: u16) -> Act
         .chain(world.releases())
         .chain(world.returns())
         .chain(world.requests())
+        .chain(world.changes())
         .collect();
     all[usize::from(draw) % all.len()]
 }

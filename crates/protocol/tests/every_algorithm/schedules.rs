@@ -2,7 +2,7 @@
 //! everyone is served, fences increase, tokens are conserved, the invariants hold after every step (the world checks
 //! all of that), and at the end the sites are quiet.
 
-use crate::runs::{Run, for_random_runs, pick};
+use crate::runs::{Run, for_random_runs, pick, specs_with_modes};
 use meshlock_protocol::registry::info::Channels;
 use meshlock_protocol::registry::{ALL, AnySite};
 use meshlock_protocol::world::{Action, Delivery, World};
@@ -18,11 +18,25 @@ fn follow(spec: &Spec, run: &Run, delivery: Delivery) {
     assert!(world.is_quiet(), "at the end nothing is owed: {:#?}", world.sites());
 }
 
-/// Performs all actions except requests in a random order until none is left.
+/// The same with processes that share, change their modes and differ in urgency.
+fn follow_sharing(spec: &Spec, run: &Run, delivery: Delivery) {
+    let mut world = run.sharing_world(spec);
+    for &draw in &run.draws {
+        let _ = world.apply(pick(&world, delivery, draw));
+    }
+    drain(&mut world, delivery, &run.draws);
+    assert!(world.is_quiet(), "at the end nothing is owed: {:#?}", world.sites());
+}
+
+/// Performs all actions except requests and changes of mode in a random order until none is left. Whoever upgrades leaves only when
+/// that is done.
 fn drain(world: &mut World<AnySite>, delivery: Delivery, draws: &[u16]) {
     for step in 0..100_000 {
-        let actions: Vec<Action> = world.deliveries(delivery).chain(world.releases()).collect();
+        let upgrades = |action: &Action| matches!(action, Action::Release(site) if world.is_upgrading(*site));
+        let releases = world.releases().filter(|action| !upgrades(action));
+        let actions: Vec<Action> = world.deliveries(delivery).chain(releases).collect();
         if actions.is_empty() {
+            assert!(world.inside().is_empty(), "upgrades for ever: {:#?}", world.sites());
             let waiting = SiteId::all(world.cluster().sites).find(|&site| world.is_waiting(site));
             assert_eq!(waiting, None, "waits for ever: {:#?}", world.sites());
             return;
@@ -62,5 +76,17 @@ fn every_algorithm_that_claims_to_need_no_order_holds_without_it() {
     let claims = ALL.iter().filter(|info| info.channels == Channels::Unordered);
     for spec in claims.flat_map(|info| info.specs()) {
         holds_for(spec, Delivery::Unordered);
+    }
+}
+
+#[test]
+fn every_algorithm_with_modes_serves_all_who_share_upgrade_and_are_urgent() {
+    assert!(specs_with_modes().next().is_some());
+    for spec in specs_with_modes() {
+        let info = spec.parse::<Spec>().expect("a spec of the registry").info;
+        for_random_runs(spec, |spec, run| follow_sharing(spec, run, Delivery::Fifo));
+        if info.channels == Channels::Unordered {
+            for_random_runs(spec, |spec, run| follow_sharing(spec, run, Delivery::Unordered));
+        }
     }
 }

@@ -7,9 +7,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use meshlock_protocol::Numbered;
-use meshlock_protocol::SiteId;
+use meshlock_protocol::algorithms::delegated;
 use meshlock_protocol::algorithms::singhal_heuristic::{self, Number, Trail};
 use meshlock_protocol::registry::AnyMessage;
+use meshlock_protocol::{Demand, Mode, SiteId};
 
 use super::{ADD, MESSAGE_ADVICE, bytes, covers, hex, label};
 
@@ -72,7 +73,11 @@ fn nested() -> Vec<(String, AnyMessage)> {
     let messages = trails.map(answer).to_vec();
     let trails = messages.iter().filter_map(|(name, _)| name.strip_prefix("SinghalHeuristic::Answer with "));
     covers::<Trail>("Trail", trails);
-    messages
+    let modes = Mode::ALL.map(|mode| {
+        let message = delegated::Message::Ask { number: 8, demand: Demand::of(mode).with_priority(3) };
+        (format!("Delegated::Ask with Mode::{mode:?}"), AnyMessage::Delegated(message))
+    });
+    messages.into_iter().chain(modes).collect()
 }
 
 /// The line of a message.

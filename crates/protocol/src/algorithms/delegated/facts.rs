@@ -11,7 +11,8 @@ impl Modelled for Delegated {
         facts.value("boss", &[], &self.setup.leader);
         facts.value("number", &[me], &self.number);
         match &self.state {
-            DelegatedState::Idle => {}
+            // The model has no modes: no run of the tie asks for one.
+            DelegatedState::Idle | DelegatedState::Asking { .. } | DelegatedState::Sharing { .. } => {}
             DelegatedState::Waiting { next } => {
                 facts.holds("waiting", &[me]);
                 if let Some(Waiter { site, number }) = next {
@@ -40,6 +41,13 @@ impl Modelled for Delegated {
                 facts.holds("release_sent", &[&from, number]);
                 permit.facts(facts);
             }
+            Message::Ask { .. }
+            | Message::Share { .. }
+            | Message::Close { .. }
+            | Message::Done { .. }
+            | Message::Upgrade { .. }
+            | Message::Upgraded { .. }
+            | Message::Downgrade { .. } => {}
         }
     }
 }

@@ -1,18 +1,19 @@
 //! What a host needs to know of `delegated`: its options, its costs, its start and its invariants.
 
 use crate::registry::info::{
-    BypassClaim, Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo,
-    OptionInfo, Order, Permits, Range, Since, Tokens,
+    BypassClaim, Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Known, Memory,
+    MessageInfo, OptionInfo, Order, Permits, Range, Since, Tokens,
 };
 use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Cluster, Described, Family, Holders, Numbers, Phase, PlanError, SiteId, Slot, View, invariant,
+    Algorithm, Cluster, Described, Family, Holders, Mode, Numbers, Phase, PlanError, SiteId, View, invariant,
 };
 
 use super::dispatcher::Dispatcher;
-use super::{Delegated, DelegatedSetup, DelegatedState, Message, Permit, Waiter};
+use super::message::changes_of;
+use super::{Delegated, DelegatedSetup, DelegatedState, Message, Permit, together};
 
 impl Described for Delegated {
     const INFO: Info = Info {
@@ -21,7 +22,7 @@ impl Described for Delegated {
         source: "Meshlock's own",
         kind: Kind::Token,
         permits: Permits::Chosen,
-        demands: Demands::PLAIN,
+        demands: Demands { modes: Known::Yes, priorities: Known::Yes },
         tokens: Tokens::PerPermit,
         channels: Channels::Unordered,
         assumes: "reliable channels; the leader does not fail within a view",
@@ -29,7 +30,8 @@ impl Described for Delegated {
         bypass: ClaimedBypass::AtMost(BypassClaim {
             since: Since::Heard,
             entries: Formula::new("2N−1", |scale| (2 * scale.sites - 1) as f64),
-            source: "ours: whoever asked before enters once, and at most B ≤ N pass; with one permit, and chain up to N",
+            source: "ours: whoever asked before enters once, and at most B ≤ N pass; with one permit, and chain up to N. Of those that it \
+                     excludes; (N−1)(d+1) more if others are d > 0 levels of priority above it, nothing with priority=strict",
         }),
         failures: Failures::NONE,
         options: &[
@@ -45,6 +47,19 @@ impl Described for Delegated {
                 range: Range::WordsOr { words: &["sites"], notation: "a whole number from 1" },
                 default: "sites",
             },
+            OptionInfo {
+                name: "share",
+                about: "whether who shares may let others of its site in while nobody waits; then each that may is told when somebody does",
+                range: Range::Choice(&["open", "asked"]),
+                default: "open",
+            },
+            OptionInfo {
+                name: "priority",
+                about: "whether a waiter rises one level with each chain or batch that goes before it, or priorities are strict and the \
+                        less urgent may wait for ever",
+                range: Range::Choice(&["ages", "strict"]),
+                default: "ages",
+            },
         ],
         variants: &["delegated:chain=1", "delegated:chain=2", "delegated:leader=1"],
         messages: &[
@@ -52,6 +67,21 @@ impl Described for Delegated {
             MessageInfo { kind: "PERM", about: "the permit and the next waiters, from holder to holder" },
             MessageInfo { kind: "APPEND", about: "from the leader to the last of a chain: who follows it" },
             MessageInfo { kind: "REL", about: "from the last of a chain to the leader: the permit is back" },
+            MessageInfo { kind: "SHARE", about: "from the leader to a site that may enter and share" },
+            MessageInfo {
+                kind: "CLOSE",
+                about: "from the leader to a site that shares: somebody waits, let nobody else in",
+            },
+            MessageInfo { kind: "DONE", about: "from a site that shared, to the leader" },
+            MessageInfo {
+                kind: "UPGRADE",
+                about: "from the upgradeable site to the leader: it wants to be exclusive",
+            },
+            MessageInfo { kind: "UPGRADED", about: "from the leader to the site that upgrades: it is alone" },
+            MessageInfo {
+                kind: "DOWNGRADE",
+                about: "from a site inside to the leader: its lower mode, and the permit if it has that",
+            },
         ],
         costs: Costs {
             lone_least: Formula::new("0", |_| 0.0),
@@ -92,27 +122,46 @@ impl Algorithm for Delegated {
                 })?
             }
         };
-        Ok(Shared::new(DelegatedSetup { cluster, leader, max_chain }))
+        let (opens, strict) = (values.get("share") == "open", values.get("priority") == "strict");
+        Ok(Shared::new(DelegatedSetup { cluster, leader, max_chain, opens, strict }))
     }
 
-    /// Each holder is a chain of its own. The other permits are with the leader.
+    /// Each exclusive holder is a chain of its own. The other permits are with the leader, also the one that holders share.
     fn start(setup: &Shared<DelegatedSetup>, me: SiteId, holders: &Holders) -> Self {
         let room = setup.max_chain.min(setup.cluster.sites);
-        let state = match holders.iter().position(|holder| holder == me) {
-            Some(slot) => DelegatedState::Executing { permit: Box::new(Permit::fresh(slot, room)) },
-            None => DelegatedState::Idle,
+        let shares = holders.mode(me).filter(|mode| *mode != Mode::Exclusive);
+        let state = match (shares, holders.iter().position(|holder| holder == me)) {
+            (Some(mode), _) => DelegatedState::Sharing { mode, upgrading: false, open: setup.opens },
+            (None, Some(slot)) => DelegatedState::Executing { permit: Box::new(Permit::fresh(slot, room)) },
+            (None, None) => DelegatedState::Idle,
         };
-        let dispatcher =
-            (me == setup.leader).then(|| Box::new(Dispatcher::new(setup.cluster, setup.max_chain, holders)));
-        Delegated { me, setup: setup.clone(), state, number: 0, dispatcher }
+        let dispatcher = (me == setup.leader).then(|| Box::new(Dispatcher::new(setup, holders)));
+        Delegated { me, setup: setup.clone(), state, number: 0, changes: 0, dispatcher }
     }
 
     fn phase(&self) -> Phase {
         match self.state {
             DelegatedState::Idle => Phase::Idle,
-            DelegatedState::Waiting { .. } => Phase::Waiting,
-            DelegatedState::Executing { .. } => Phase::Executing,
+            DelegatedState::Waiting { .. } | DelegatedState::Asking { .. } => Phase::Waiting,
+            DelegatedState::Executing { .. } | DelegatedState::Sharing { .. } => Phase::Executing,
         }
+    }
+
+    fn mode(&self) -> Mode {
+        match self.state {
+            DelegatedState::Idle | DelegatedState::Waiting { .. } | DelegatedState::Executing { .. } => {
+                Mode::Exclusive
+            }
+            DelegatedState::Asking { mode, .. } | DelegatedState::Sharing { mode, .. } => mode,
+        }
+    }
+
+    fn is_upgrading(&self) -> bool {
+        matches!(self.state, DelegatedState::Sharing { upgrading: true, .. })
+    }
+
+    fn may_share(&self) -> bool {
+        matches!(self.state, DelegatedState::Sharing { open: true, .. })
     }
 
     fn is_quiet(&self) -> bool {
@@ -120,21 +169,25 @@ impl Algorithm for Delegated {
             && self.dispatcher.as_ref().is_none_or(|dispatcher| dispatcher.is_quiet())
     }
 
-    /// With one permit, and chains of at most as many entries as there are sites.
+    /// With one permit, chains of at most as many entries as there are sites, and priorities that age.
     fn bypass_claim(&self) -> Option<BypassClaim> {
-        let DelegatedSetup { cluster, max_chain, .. } = *self.setup;
-        Self::INFO.bypass.claim().filter(|_| cluster.permits == 1 && max_chain <= cluster.sites)
+        let DelegatedSetup { cluster, max_chain, strict, .. } = *self.setup;
+        Self::INFO.bypass.claim().filter(|_| cluster.permits == 1 && max_chain <= cluster.sites && !strict)
     }
 
     fn tokens(&self) -> usize {
-        let at_home = self.dispatcher.as_ref().map_or(0, |dispatcher| dispatcher.permits_at_home());
-        at_home + usize::from(self.phase() == Phase::Executing)
+        let here = self.dispatcher.as_ref().map_or(0, |dispatcher| dispatcher.tokens());
+        here + usize::from(matches!(self.state, DelegatedState::Executing { .. }))
     }
 
     fn numbers(&mut self, numbers: &mut Numbers<'_>) {
         numbers.number(Family::Site(self.me), &mut self.number);
+        numbers.number(changes_of(self.me), &mut self.changes);
         match &mut self.state {
-            DelegatedState::Idle | DelegatedState::Waiting { next: None } => {}
+            DelegatedState::Idle
+            | DelegatedState::Waiting { next: None }
+            | DelegatedState::Asking { .. }
+            | DelegatedState::Sharing { .. } => {}
             DelegatedState::Waiting { next: Some(next) } => next.numbers(numbers),
             DelegatedState::Executing { permit } => permit.numbers(numbers),
         }
@@ -154,6 +207,12 @@ impl Algorithm for Delegated {
                 .value("permit", permit.slot.0)
                 .queue("next", permit.next.iter().map(|waiter| waiter.site))
                 .queue("ask again", permit.again.iter().map(|waiter| waiter.site)),
+            DelegatedState::Asking { mode, .. } => view.value("asks to be", mode),
+            DelegatedState::Sharing { upgrading: true, mode, .. } => {
+                view.value("is", format!("{mode}, upgrades"))
+            }
+            DelegatedState::Sharing { open: true, mode, .. } => view.value("is", format!("{mode}, open")),
+            DelegatedState::Sharing { mode, .. } => view.value("is", mode),
             DelegatedState::Idle | DelegatedState::Waiting { next: None } => view,
         }
     }
@@ -167,38 +226,6 @@ impl Algorithm for Delegated {
     }
 
     fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
-        let Some(dispatcher) = sites.iter().find_map(|site| site.dispatcher.as_ref()) else { return Ok(()) };
-        let held = sites.iter().filter_map(|site| match &site.state {
-            DelegatedState::Executing { permit } => Some((site.waiter(), &**permit)),
-            DelegatedState::Idle | DelegatedState::Waiting { .. } => None,
-        });
-        let sent = in_flight.iter().filter_map(|&(from, to, message)| match message {
-            Message::Perm { number, permit } => Some((Waiter { site: to, number: *number }, &**permit)),
-            Message::Release { number, permit } => Some((Waiter { site: from, number: *number }, &**permit)),
-            Message::Request { .. } | Message::Append { .. } => None,
-        });
-        let out: Vec<(Waiter, &Permit)> = held.chain(sent).collect();
-        let mut slots: Vec<Slot> =
-            dispatcher.slots_at_home().chain(out.iter().map(|(_, permit)| permit.slot)).collect();
-        slots.sort_unstable();
-        invariant!(
-            slots.iter().map(|slot| slot.0 as usize).eq(0..sites[0].setup.cluster.permits),
-            "I5: every permit is in exactly one place"
-        );
-        invariant!(
-            out.iter().all(|(holder, permit)| dispatcher.knows(*holder, permit)),
-            "I6: whoever has a permit is in its chain, followed by those that the permit names"
-        );
-        let told = sites.iter().filter_map(|site| match site.state {
-            DelegatedState::Waiting { next: Some(next) } => Some((site.waiter(), next)),
-            DelegatedState::Idle | DelegatedState::Waiting { .. } | DelegatedState::Executing { .. } => None,
-        });
-        for (tail, next) in told {
-            invariant!(
-                dispatcher.follows(tail, next),
-                "I7: whoever waits and is told what follows it is followed by that in its chain"
-            );
-        }
-        Ok(())
+        together::check(sites, in_flight)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use crate::view::listed;
-use crate::{Family, Numbers, SiteId, Slot};
+use crate::{Demand, Family, Mode, Numbers, SiteId, Slot};
 
 /// Identifies a request by its site and its sequence number at that site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +53,55 @@ pub enum Message {
         /// The permit, with the requests that ride along.
         permit: Box<Permit>,
     },
+    /// From a site that wants to enter with a demand that is not plain, to the leader.
+    Ask { number: u64, demand: Demand },
+    /// From the leader to a site that has asked to share: you are in, without the permit. When you leave, tell me.
+    Share {
+        /// The number of the receiver's request.
+        number: u64,
+        /// Nobody waits: others of your site may be inside with you, until I say that the lock is closed.
+        open: bool,
+    },
+    /// From the leader to a site that shares: somebody waits who must not be passed, so let nobody else in beside you. If you have
+    /// left already, ignore this; if you are not in yet, remember it.
+    Close {
+        /// The number of the receiver's request.
+        number: u64,
+    },
+    /// From a site that shares to the leader: I am out. Whatever I have asked for inside is off.
+    Done {
+        /// The number of the sender's request.
+        number: u64,
+    },
+    /// From the site in upgradeable mode to the leader: let nobody else in, and tell me when all others are out.
+    Upgrade {
+        /// The number of the sender's request.
+        number: u64,
+        /// The number of the change of mode, counted at the sender.
+        change: u64,
+    },
+    /// From the leader to the site that upgrades: you are alone, and exclusive. If you have left already, ignore this.
+    Upgraded {
+        /// The number of the receiver's request.
+        number: u64,
+        /// The number of the change of mode that this answers.
+        change: u64,
+    },
+    /// From a site inside to the leader: from now on I am only in this mode. If the site has the permit, that comes home with this, and the
+    /// rest of its chain keeps its order, and its place before all others.
+    Downgrade {
+        /// The number of the sender's request.
+        number: u64,
+        /// The number of the change of mode, counted at the sender.
+        change: u64,
+        to: Mode,
+        permit: Option<Box<Permit>>,
+    },
+}
+
+/// What counts the changes of mode of a site, which are compared only with each other.
+pub(super) fn changes_of(site: SiteId) -> Family {
+    Family::Pair(site, site)
 }
 
 impl Waiter {
@@ -73,6 +122,13 @@ crate::numbered! { Message {
     1 => Perm { number, permit },
     2 => Append { after, next },
     3 => Release { number, permit },
+    4 => Ask { number, demand },
+    5 => Share { number, open },
+    6 => Close { number },
+    7 => Done { number },
+    8 => Upgrade { number, change },
+    9 => Upgraded { number, change },
+    10 => Downgrade { number, change, to, permit },
 } }
 
 impl fmt::Display for Message {
@@ -94,6 +150,23 @@ impl fmt::Display for Message {
                 let again = sites(&mut permit.again.iter());
                 write!(f, "REL {}(of request {number}, again [{again}])", permit.slot.0)
             }
+            Message::Ask { number, demand } => write!(f, "REQ({number}, {demand})"),
+            Message::Share { number, open } => {
+                write!(f, "SHARE(to request {number}{})", if *open { ", open" } else { "" })
+            }
+            Message::Close { number } => write!(f, "CLOSE(to request {number})"),
+            Message::Done { number } => write!(f, "DONE(of request {number})"),
+            Message::Upgrade { number, change } => write!(f, "UPGRADE(of request {number}, change {change})"),
+            Message::Upgraded { number, change } => {
+                write!(f, "UPGRADED(to request {number}, change {change})")
+            }
+            Message::Downgrade { number, change, to, permit } => {
+                write!(f, "DOWNGRADE(of request {number}, change {change}, to {to}")?;
+                match permit {
+                    Some(permit) => write!(f, ", again [{}])", sites(&mut permit.again.iter())),
+                    None => f.write_str(")"),
+                }
+            }
         }
     }
 }
@@ -101,16 +174,40 @@ impl fmt::Display for Message {
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
-            Message::Request { .. } => "REQ",
+            Message::Request { .. } | Message::Ask { .. } => "REQ",
             Message::Perm { .. } => "PERM",
             Message::Append { .. } => "APPEND",
             Message::Release { .. } => "REL",
+            Message::Share { .. } => "SHARE",
+            Message::Close { .. } => "CLOSE",
+            Message::Done { .. } => "DONE",
+            Message::Upgrade { .. } => "UPGRADE",
+            Message::Upgraded { .. } => "UPGRADED",
+            Message::Downgrade { .. } => "DOWNGRADE",
         }
     }
 
     fn numbers(&mut self, from: SiteId, to: SiteId, numbers: &mut Numbers<'_>) {
         match self {
-            Message::Request { number } => numbers.number(Family::Site(from), number),
+            Message::Request { number } | Message::Ask { number, .. } | Message::Done { number } => {
+                numbers.number(Family::Site(from), number);
+            }
+            Message::Share { number, .. } | Message::Close { number } => {
+                numbers.number(Family::Site(to), number);
+            }
+            Message::Upgrade { number, change } => {
+                numbers.number(Family::Site(from), number);
+                numbers.number(changes_of(from), change);
+            }
+            Message::Upgraded { number, change } => {
+                numbers.number(Family::Site(to), number);
+                numbers.number(changes_of(to), change);
+            }
+            Message::Downgrade { number, change, to: _, permit } => {
+                numbers.number(Family::Site(from), number);
+                numbers.number(changes_of(from), change);
+                permit.iter_mut().for_each(|permit| permit.numbers(numbers));
+            }
             Message::Perm { number, permit } => {
                 numbers.number(Family::Site(to), number);
                 permit.numbers(numbers);
@@ -128,8 +225,12 @@ impl crate::Message for Message {
 
     fn words(&self) -> usize {
         match self {
-            Message::Request { .. } => 4,
-            Message::Append { .. } => 6,
+            Message::Request { .. } | Message::Close { .. } | Message::Done { .. } => 4,
+            Message::Share { .. } | Message::Upgrade { .. } | Message::Upgraded { .. } => 5,
+            Message::Append { .. } | Message::Ask { .. } => 6,
+            Message::Downgrade { permit, .. } => {
+                6 + permit.as_ref().map_or(0, |permit| 1 + 2 * permit.again.len())
+            }
             Message::Perm { permit, .. } | Message::Release { permit, .. } => {
                 5 + 2 * (permit.next.len() + permit.again.len())
             }
@@ -138,8 +239,16 @@ impl crate::Message for Message {
 
     fn tokens(&self) -> usize {
         match self {
-            Message::Perm { .. } | Message::Release { .. } => 1,
-            Message::Request { .. } | Message::Append { .. } => 0,
+            Message::Perm { .. } | Message::Release { .. } | Message::Downgrade { permit: Some(_), .. } => 1,
+            Message::Request { .. }
+            | Message::Append { .. }
+            | Message::Ask { .. }
+            | Message::Share { .. }
+            | Message::Close { .. }
+            | Message::Done { .. }
+            | Message::Upgrade { .. }
+            | Message::Upgraded { .. }
+            | Message::Downgrade { permit: None, .. } => 0,
         }
     }
 }

@@ -1,45 +1,6 @@
-//! Scenarios of `delegated`, its costs under load, and how often anyone is bypassed.
+//! Scenarios of exclusive requests: chains, late appends, requests that ride, and the costs under load.
 
 use super::*;
-use crate::registry::values::Values;
-use crate::world::{Action, Delivery, World, misbehaved, send};
-use crate::{Algorithm, Described, Effect, Holders, Slot};
-
-fn world(sites: usize, permits: usize, chain: &str, holders: &[SiteId]) -> World<Delegated> {
-    let cluster = Cluster::of(sites).with_permits(permits);
-    let mut values = Values::defaults(&Delegated::INFO);
-    values.set("chain", chain).unwrap();
-    World::new(cluster, &values, &Holders::new(cluster, holders.iter().copied()).unwrap()).unwrap()
-}
-
-fn req(number: u64) -> Message {
-    Message::Request { number }
-}
-
-fn waiter((site, number): (SiteId, u64)) -> Waiter {
-    Waiter { site, number }
-}
-
-fn permit(slot: u32, next: &[(SiteId, u64)], again: &[(SiteId, u64)]) -> Permit {
-    let next = next.iter().copied().map(waiter).collect();
-    Permit { slot: Slot(slot), next, again: again.iter().copied().map(waiter).collect() }
-}
-
-fn perm(number: u64, next: &[(SiteId, u64)], again: &[(SiteId, u64)]) -> Message {
-    Message::Perm { number, permit: Box::new(permit(0, next, again)) }
-}
-
-fn rel(number: u64, again: &[(SiteId, u64)]) -> Message {
-    Message::Release { number, permit: Box::new(permit(0, &[], again)) }
-}
-
-fn append(after: u64, next: (SiteId, u64)) -> Message {
-    Message::Append { after, next: waiter(next) }
-}
-
-fn enter(slot: u32) -> Effect<Message> {
-    Effect::Enter { slot: Slot(slot) }
-}
 
 #[test]
 fn alone_a_request_costs_three_messages_and_the_leaders_own_none() {
@@ -296,71 +257,6 @@ fn under_load_with_riding_requests_an_entry_costs_one_message_and_one_report_a_c
     for sites in [2, 3, 5, 10, 20] {
         let cost = cost_under_load(sites, true);
         assert!(cost <= 1.0 + 1.0 / sites as f64, "N={sites}: {cost}");
-    }
-}
-
-/// When the leader came to know of the request that waits at a site (or when it began to ride), and how many have
-/// entered since on requests that came later.
-#[derive(Clone, Copy, Default)]
-struct Known {
-    at: Option<usize>,
-    bypassed: usize,
-}
-
-/// A random run; gives the most that anyone was bypassed.
-fn most_bypassed(sites: usize, chain: &str, seed: u64) -> usize {
-    let mut world = world(sites, 1, chain, &[]);
-    let leader = SiteId::new(0);
-    let mut known = vec![Known::default(); sites];
-    let (mut random, mut most) = (seed, 0);
-    for step in 0..5_000 {
-        let all: Vec<Action> = world
-            .deliveries(Delivery::Unordered)
-            .chain(world.releases())
-            .chain(world.returns())
-            .chain(world.requests())
-            .collect();
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let action = all[usize::try_from(random >> 33).unwrap() % all.len()];
-        let learnt = match action {
-            Action::Request(site) if site == leader => Some(site),
-            Action::Return(site) => Some(site),
-            Action::Deliver { from, to, nth } => {
-                let mut channel = world.in_flight().filter(|&(a, b, _)| (a, b) == (from, to));
-                let message = channel.nth(nth).map(|(_, _, message)| message);
-                matches!(message, Some(Message::Request { .. })).then_some(from)
-            }
-            Action::Request(_)
-            | Action::RequestAs(..)
-            | Action::ReturnAs(..)
-            | Action::ChangeMode(..)
-            | Action::Release(_)
-            | Action::Duplicate { .. }
-            | Action::Lose { .. }
-            | Action::Wake(_)
-            | Action::Tell { .. } => None,
-        };
-        if let Some(site) = learnt {
-            known[site.index()] = Known { at: Some(step), bypassed: 0 };
-        }
-        let entries = world.entries().len();
-        let _ = world.apply(action);
-        for entry in &world.entries()[entries..] {
-            let mine = known[entry.site.index()].at.take();
-            for other in known.iter_mut().filter(|other| other.at.is_some() && other.at < mine) {
-                other.bypassed += 1;
-                most = most.max(other.bypassed);
-            }
-        }
-    }
-    most
-}
-
-#[test]
-fn nobody_is_bypassed_more_than_b_times() {
-    for (chain, b) in [("1", 1), ("2", 2), ("3", 3), ("sites", 5), ("9", 9)] {
-        let most = (1..=8).map(|seed| most_bypassed(5, chain, seed)).max().unwrap();
-        assert!((1..=b).contains(&most), "chain={chain}: {most}");
     }
 }
 
