@@ -1,6 +1,6 @@
 //! The calls of clients to a node, and the answers.
 
-use meshlock_protocol::Epoch;
+use meshlock_protocol::{Epoch, Mode};
 
 use super::autopilot::VoterRefusal;
 use super::calls::CallMessage;
@@ -30,6 +30,9 @@ pub enum ClientCall {
     Cancel(Request),
     /// Release a lock.
     Release(Request),
+    /// Go on in another mode without releasing the lock: exclusive in place of upgradeable when all others have left, or any weaker one
+    /// at once. To ask for the mode that the client has gives up an upgrade.
+    ChangeMode { request: Request, to: Mode },
     /// The client is gone.
     SessionEnded(Session),
     /// Give the session a label, until the session ends.
@@ -206,6 +209,11 @@ impl Node {
             }
             ClientCall::Release(request) => {
                 self.in_table(out, |table, lease_clock, out| table.release(request, lease_clock, out));
+            }
+            ClientCall::ChangeMode { request, to } => {
+                self.in_table(out, |table, lease_clock, out| {
+                    table.change_mode(request, to, lease_clock, out)
+                });
             }
             ClientCall::SessionEnded(_) if mutant::is_on(Mutant::GoneClientKeepsLocks) => {}
             ClientCall::SessionEnded(session) => {

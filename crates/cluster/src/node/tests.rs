@@ -101,6 +101,7 @@ impl Lone {
             permits: 1,
             wait: Wait::Forever,
             cause: None,
+            demand: meshlock_protocol::Demand::PLAIN,
         })));
     }
 
@@ -352,8 +353,12 @@ fn mangled_packets_end_not(voter: &str) {
     let b = Member { site: "b".parse().unwrap(), incarnation: Incarnation::new(1) };
     let frame = |body| crate::links::Frame::Data { number: 1, ack: 0, epoch, body };
     let link = |payload| Content::Link { to: me.incarnation, frame: frame(payload) };
-    let holding =
-        crate::table::Holding { lock: "jobs".parse().unwrap(), slots: vec![Some(0), None], permits: None };
+    let holding = crate::table::Holding {
+        lock: "jobs".parse().unwrap(),
+        slots: vec![Some(0), None],
+        permits: None,
+        modes: Vec::new(),
+    };
     let question: QuestionId = postcard::from_bytes(&[1, 1]).unwrap();
     let patterns = [
         Content::Join { epoch, reached: vec![me.clone()], address: "b:1".parse().unwrap() },
@@ -382,6 +387,7 @@ fn mangled_packets_end_not(voter: &str) {
             last: true,
             has_permits: false,
             key: None,
+            has_modes: true,
         })),
         link(LinkPayload::Left("jobs".parse().unwrap())),
     ];

@@ -1,6 +1,6 @@
 //! Encoding of a packet between sites.
 //!
-//! There are six versions. In version 2 the number of the [cause](meshlock_cluster::cause) for which a lock's message was sent may
+//! There are seven versions. In version 2 the number of the [cause](meshlock_cluster::cause) for which a lock's message was sent may
 //! follow that message; in version 1 nothing follows. In version 3 the number of permits of each holding follows a piece of a census,
 //! there are messages about permits and beats, and a packet may be carried by a third site: then [`CARRIED_TO`] or [`CARRIED_FROM`]
 //! and a site's name stand before the content, where the number of its kind is otherwise. In version 4 the voters between which a message
@@ -8,7 +8,8 @@
 //! about changes of voters. In version 5 the leader says which voters are not there, a program knows [fence floors](meshlock_cluster::fence_floor), the access document of the state in it follows that, if there is one, and there are messages about
 //! the document. In version 6 the [key](meshlock_cluster::claim::ClaimKey) with which a site proves what its clients hold may follow the
 //! numbers of permits of the last piece of its census, and members forward calls of clients to each other ([`calls`](super::calls)); the number of permits that was settled for a lock follows a
-//! report about it, if there is one; and members tell the leader which disks of first voters they have recorded. A reader of one version also reads those before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
+//! report about it, if there is one; and members tell the leader which disks of first voters they have recorded. In version 7 the letters of the modes of the holders follow
+//! the numbers of permits of a piece of a census, as far as one that is not exclusive; an older program takes all holders for exclusive. A reader of one version also reads those before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
 //! than the rule's as if they were too many ([`Holdings::for_older`](meshlock_cluster::table::Holdings::for_older)).
 
 use meshlock_cluster::access::AgreedAccess;
@@ -18,12 +19,17 @@ use meshlock_cluster::founding::ClusterId;
 use meshlock_cluster::membership::message::Ends;
 use meshlock_cluster::membership::voters::Voters;
 use meshlock_cluster::names::{Incarnation, SiteName};
+use meshlock_cluster::node::PeerReply;
 use meshlock_cluster::node::{Content, Packet, Route};
+use meshlock_cluster::report::SiteQueue;
+use meshlock_cluster::table::CensusPiece;
+use meshlock_protocol::{Demand, Mode};
 #[cfg(any(test, feature = "fuzz"))]
 use meshlock_protocol::{Epoch, FenceClock};
+use serde::{Deserialize, Serialize};
 
 /// The lowest and the highest version of the format between sites that this program speaks.
-pub const VERSIONS: (u16, u16) = (1, 6);
+pub const VERSIONS: (u16, u16) = (1, 7);
 
 /// The first version that carries causes.
 const CARRIES_CAUSES: u16 = 2;
@@ -46,6 +52,9 @@ pub const AGREES_ON_ACCESS: u16 = 5;
 
 /// The first version in which a census has the key of its sender's proofs.
 pub const CARRIES_CLAIM_KEYS: u16 = 6;
+
+/// The first version in which a census has the modes of holders, and whose programs know modes and priorities.
+pub const CARRIES_MODES: u16 = 7;
 
 /// The first version in which a report about a lock has the number of permits that was settled for it.
 const REPORTS_PERMITS: u16 = 6;
@@ -80,6 +89,9 @@ pub enum PacketError {
     /// The bytes after a piece of a census are not one number of permits for each holding.
     #[error("the bytes after the census are not its numbers of permits")]
     Permits,
+    /// The bytes after the numbers of permits of a census, or after a report about a lock, are not the modes of holders and waiters.
+    #[error("the bytes after the packet are not the modes of its holders")]
+    Modes,
     /// The bytes after a voter's message are not voters, or belong to another message.
     #[error("the bytes after a voter's message do not say which voters it is about")]
     Voters,
@@ -103,6 +115,11 @@ pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
     if let Some(piece) = numbered {
         let numbers: Vec<u32> = piece.holdings.iter().map(|holding| holding.permits.unwrap_or(1)).collect();
         let bytes = postcard::to_extend(&numbers, bytes).expect("numbers are plain data");
+        let bytes = if version >= CARRIES_MODES {
+            postcard::to_extend(&letters(piece), bytes).expect("letters are plain data")
+        } else {
+            bytes
+        };
         return match piece.key.filter(|_| piece.last && version >= CARRIES_CLAIM_KEYS) {
             Some(key) => postcard::to_extend(&key, bytes).expect("a key is plain data"),
             None => bytes,
@@ -120,8 +137,13 @@ pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
             None => bytes,
         };
     }
+    if let Some(modes) = packet.content.queue_report().and_then(ReportedModes::of)
+        && version >= CARRIES_MODES
+    {
+        return postcard::to_extend(&modes, bytes).expect("modes are plain data");
+    }
     if let Some(settled) = packet.content.queue_report().and_then(|queue| queue.settled)
-        && version >= REPORTS_PERMITS
+        && (REPORTS_PERMITS..CARRIES_MODES).contains(&version)
     {
         return postcard::to_extend(&settled, bytes).expect("a number is plain data");
     }
@@ -134,7 +156,7 @@ pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// Returns a packet as a receiver reads it with which this version is spoken. Only from version 2 on it carries a cause, only from
-/// version 3 on numbers of permits, and only from version 6 on the key of its sender's proofs and settled numbers of permits.
+/// version 3 on numbers of permits, only from version 6 on the key of its sender's proofs and settled numbers of permits, and only from version 7 on modes.
 pub fn as_read(mut packet: Packet, version: u16) -> Packet {
     if version < CARRIES_CAUSES
         && let Some(message) = packet.content.lock_message_mut()
@@ -146,14 +168,93 @@ pub fn as_read(mut packet: Packet, version: u16) -> Packet {
     {
         queue.settled = None;
     }
+    forget_modes(&mut packet.content, version);
     if let Some(piece) = packet.content.census_piece_mut() {
         let numbered = version >= CARRIES_PERMITS;
         piece.holdings = if numbered { piece.holdings.for_newer() } else { piece.holdings.for_older() };
         piece.has_permits &= numbered;
+        piece.has_modes &= piece.has_permits && version >= CARRIES_MODES;
+        if !piece.has_modes {
+            piece.holdings.set_modes(&[]);
+        }
         let has_key = piece.last && piece.has_permits && version >= CARRIES_CLAIM_KEYS;
         piece.key = piece.key.filter(|_| has_key);
     }
     packet
+}
+
+/// What follows a report about a lock in version 7, if it says anything.
+#[derive(Serialize, Deserialize)]
+struct ReportedModes {
+    /// The number of permits that was settled for the lock.
+    settled: Option<u32>,
+    holders: Vec<Mode>,
+    waiters: Vec<Demand>,
+}
+
+impl ReportedModes {
+    /// Returns what follows this report, unless nothing was settled and everything is plain.
+    fn of(queue: &SiteQueue) -> Option<Self> {
+        let holders: Vec<Mode> = queue.lock.holders.iter().map(|holder| holder.mode).collect();
+        let waiters: Vec<Demand> = queue.lock.waiters.iter().map(|waiter| waiter.demand).collect();
+        let modes = ReportedModes { settled: queue.settled, holders, waiters };
+        (!modes.is_empty()).then_some(modes)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.settled.is_none()
+            && self.holders.iter().all(|mode| *mode == Mode::Exclusive)
+            && self.waiters.iter().all(|demand| *demand == Demand::PLAIN)
+    }
+
+    /// Puts what follows a report into it.
+    fn put_into(self, queue: &mut SiteQueue) -> Result<(), PacketError> {
+        let lengths = (queue.lock.holders.len(), queue.lock.waiters.len());
+        if self.is_empty() || (self.holders.len(), self.waiters.len()) != lengths {
+            return Err(PacketError::Modes);
+        }
+        queue.settled = self.settled;
+        queue.lock.holders.iter_mut().zip(self.holders).for_each(|(holder, mode)| holder.mode = mode);
+        queue.lock.waiters.iter_mut().zip(self.waiters).for_each(|(waiter, demand)| waiter.demand = demand);
+        Ok(())
+    }
+}
+
+/// Forgets what this version does not say of modes: an older one nothing, and none the modes in a list
+/// of locks, or of those who have lost one.
+fn forget_modes(content: &mut Content, version: u16) {
+    if let Content::Reply { reply: PeerReply::Locks(locks), .. } = content {
+        for holder in locks.locks.iter_mut().filter_map(|lock| lock.holder.as_mut()) {
+            holder.mode = Mode::Exclusive;
+        }
+    }
+    if let Content::Reply { reply: PeerReply::Broken(holders), .. } = content {
+        holders.iter_mut().for_each(|holder| holder.mode = Mode::Exclusive);
+    }
+    let older = content.queue_report_mut().filter(|_| version < CARRIES_MODES);
+    let Some(SiteQueue { lock, .. }) = older else { return };
+    lock.holders.iter_mut().for_each(|holder| holder.mode = Mode::Exclusive);
+    lock.waiters.iter_mut().for_each(|waiter| waiter.demand = Demand::PLAIN);
+}
+
+/// Returns the letters of the modes of a census, one after the other, as far as one that is not exclusive; `None` if its sender runs an
+/// older program, and a newer one carries the packet.
+fn letters(piece: &CensusPiece) -> Option<String> {
+    piece.has_modes.then(|| piece.holdings.modes().iter().map(|mode| mode.letter()).collect())
+}
+
+/// Takes the modes of a census: no more than it has slots. Returns what follows them.
+fn take_modes<'a>(piece: &mut CensusPiece, bytes: &'a [u8]) -> Result<&'a [u8], PacketError> {
+    let (letters, behind): (Option<&str>, _) = postcard::take_from_bytes(bytes)?;
+    let Some(letters) = letters else { return Ok(behind) };
+    let mode_of = |letter| Mode::ALL.into_iter().find(|mode| mode.letter() == letter);
+    let modes: Option<Vec<Mode>> = letters.chars().map(mode_of).collect();
+    let ends_well = modes.as_ref().is_some_and(|modes| modes.last() != Some(&Mode::Exclusive));
+    if !ends_well || !piece.holdings.set_modes(&modes.unwrap_or_default()) {
+        return Err(PacketError::Modes);
+    }
+    piece.has_modes = true;
+    Ok(behind)
 }
 
 /// Appends what stands before the content.
@@ -224,6 +325,9 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
         }
         piece.holdings.set_permits(numbers.into_iter().map(Some));
         (piece.has_permits, rest) = (true, behind);
+        if version >= CARRIES_MODES {
+            rest = take_modes(piece, rest)?;
+        }
         if version >= CARRIES_CLAIM_KEYS && piece.last && !rest.is_empty() {
             let (key, behind): (ClaimKey, _) = postcard::take_from_bytes(rest)?;
             (piece.key, rest) = (Some(key), behind);
@@ -233,8 +337,14 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
         && !rest.is_empty()
         && let Some(queue) = packet.content.queue_report_mut()
     {
-        let (settled, behind): (u32, _) = postcard::take_from_bytes(rest)?;
-        (queue.settled, rest) = (Some(settled), behind);
+        if version >= CARRIES_MODES {
+            let (modes, behind): (ReportedModes, _) = postcard::take_from_bytes(rest)?;
+            modes.put_into(queue)?;
+            rest = behind;
+        } else {
+            let (settled, behind): (u32, _) = postcard::take_from_bytes(rest)?;
+            (queue.settled, rest) = (Some(settled), behind);
+        }
     }
     if version >= CHANGES_VOTERS
         && !rest.is_empty()
@@ -289,9 +399,10 @@ pub(crate) fn permit_packets() -> [Packet; 2] {
     use meshlock_cluster::table::{CensusPiece, Holding, PermitMessage, PermitsOf};
 
     let lock = || "jobs".parse().expect("a name");
-    let holding = Holding { lock: lock(), slots: vec![Some(0), None], permits: Some(3) };
+    let holding = Holding { lock: lock(), slots: vec![Some(0), None], permits: Some(3), modes: Vec::new() };
     let key = Some(ClaimKey::new([7; 32]));
-    let piece = CensusPiece { holdings: vec![holding].into(), last: true, has_permits: true, key };
+    let piece =
+        CensusPiece { holdings: vec![holding].into(), last: true, has_permits: true, key, has_modes: true };
     let message =
         PermitMessage::Reserved { in_use: Some(3), stamp: FenceClock::new(Epoch::default()).stamp() };
     [LinkPayload::Census(piece), LinkPayload::Permits(PermitsOf { lock: lock(), message })].map(link_packet)
@@ -456,9 +567,16 @@ mod tests {
             lock: "jobs".parse().unwrap(),
             slots: vec![Some(0)],
             permits: *permits,
+            modes: Vec::new(),
         };
         let holdings = numbers.iter().map(holding).collect();
-        link_packet(LinkPayload::Census(CensusPiece { holdings, last: true, has_permits, key: None }))
+        link_packet(LinkPayload::Census(CensusPiece {
+            holdings,
+            last: true,
+            has_permits,
+            has_modes: false,
+            key: None,
+        }))
     }
 
     #[test]
@@ -507,6 +625,32 @@ mod tests {
         assert_eq!(as_read(with.clone(), 6).content.census_piece().unwrap().key, None);
         let read = decode_packet(&encode_packet(&with, 6), 6).unwrap();
         assert_eq!(read, as_read(with, 6));
+    }
+
+    #[test]
+    fn version_seven_carries_modes_and_version_six_takes_all_holders_for_exclusive() {
+        let plain = census(&[Some(1), Some(1)], true);
+        let mut with = plain.clone();
+        let piece = with.content.census_piece_mut().unwrap();
+        piece.has_modes = true;
+        assert!(piece.holdings.set_modes(&[Mode::Exclusive, Mode::Shared]));
+        piece.key = Some(ClaimKey::new([0xa5; 32]));
+        let bytes = encode_packet(&with, 7);
+        assert_eq!(decode_packet(&bytes, 7), Ok(with.clone()));
+        assert_eq!(bytes.len(), encode_packet(&with, 6).len() + "12XS".len());
+        let older = decode_packet(&encode_packet(&with, 6), 6).unwrap();
+        assert_eq!(older, as_read(with.clone(), 6));
+        assert_eq!(older.content.census_piece().unwrap().holdings.modes(), []);
+        assert!(!older.content.census_piece().unwrap().has_modes);
+        // An unknown letter, more modes than slots, and one that says nothing.
+        let at = bytes.len() - 32 - 3;
+        for (length, letters) in [(2, "XQ"), (3, "SSS"), (1, "X")] {
+            let wrong = [&bytes[..at], &[length], letters.as_bytes(), &bytes[at + 3..]].concat();
+            assert_eq!(decode_packet(&wrong, 7), Err(PacketError::Modes), "{letters}");
+        }
+        assert!(decode_packet(&bytes[..at], 7).is_err());
+        // A newer program carries what an older one has sent.
+        assert_eq!(decode_packet(&encode_packet(&older, 7), 7), Ok(older));
     }
 
     #[test]
