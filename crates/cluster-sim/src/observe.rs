@@ -319,7 +319,7 @@ impl World {
         self.coverage.record(Occurrence::Granted);
         self.steps.on_granted();
         // One step may grant and then install another view: the view that the node reported before counts.
-        let Asked { lock, permits, session, .. } =
+        let Asked { lock, permits, mode, session, .. } =
             self.asked.get(&request).cloned().expect("only what was asked for is granted");
         let installed = self.machines[machine].installed;
         let rules = installed.and_then(|epoch| self.rules.get(&epoch));
@@ -341,11 +341,18 @@ impl World {
             machine,
             until: lease_end,
             permits,
+            mode,
             client_runs,
             mover: self.roaming(request),
         };
         self.exclusion.on_granted(grant, self.now)?;
-        self.fences.on_granted(&lock, machine, (permits, slot), fence, self.now)?;
+        self.fences.on_granted(&lock, machine, (permits, slot, mode), fence, self.now)?;
+        if let Some(shared) = Occurrence::of_grant(mode) {
+            self.coverage.record(shared);
+        }
+        if self.exclusion.is_shared(&lock, self.now) {
+            self.coverage.record(Occurrence::Beside);
+        }
         self.trace.entered(self.now, machine, &lock, fence);
         Ok(())
     }
@@ -355,6 +362,10 @@ impl World {
             LockEvent::Granted { request, fence, slot, lease_end, .. } => {
                 self.judge_grant(machine, request, (fence, slot), lease_end)?;
             }
+            LockEvent::ModeChanged { request, mode, fence } => {
+                self.judge_mode(machine, request, mode, fence)?;
+            }
+            LockEvent::ModeRefused { .. } => self.coverage.record(Occurrence::ModeRefused),
             // It is for no single request, and handled before.
             LockEvent::Extended { .. } => {}
             LockEvent::Lost { request, act_by, why } => {
@@ -406,6 +417,17 @@ fn refusal(why: RequestRefusal) -> Occurrence {
     }
     if why == RequestRefusal::TooManyQuestions {
         return Occurrence::QuestionRefused;
+    }
+    if matches!(
+        why,
+        RequestRefusal::ExclusiveOnly { .. }
+            | RequestRefusal::NoPriorities { .. }
+            | RequestRefusal::ModeOfMany { .. }
+    ) {
+        return Occurrence::DemandUnknown;
+    }
+    if why == RequestRefusal::OlderMemberModes {
+        return Occurrence::ModesBesideOlder;
     }
     if let RequestRefusal::PermitsInUse { has, wants } = why
         && has != wants

@@ -12,6 +12,7 @@ use super::faults::{self, ClusterFault};
 use super::host_faults;
 use super::movers;
 use super::second_process;
+use super::sharing;
 use super::voter_faults;
 use super::wire_clients;
 use meshlock_cluster::claim::ClaimKey;
@@ -45,6 +46,8 @@ pub(crate) struct SeedSettings {
     pub(crate) movers: usize,
     /// Number of clients of the wire APIs.
     pub(crate) wire_clients: usize,
+    /// Whether clients share locks.
+    pub(crate) shares: bool,
     /// Number of processes that they are in at each site: those of one process share a session.
     pub(crate) processes: usize,
     /// The locks that clients want.
@@ -110,6 +113,7 @@ impl SeedSettings {
             clients,
             movers: 0,
             wire_clients: 0,
+            shares: false,
             processes,
             locks: locks.map(|name| name.parse().expect("a fixed name")).collect(),
             delay: [0, 500, 5_000, 40_000][draw.usize(..4)],
@@ -177,6 +181,7 @@ impl SeedSettings {
         movers::draw(self);
         wire_clients::draw(self);
         second_process::draw(self);
+        sharing::draw(self);
     }
 
     /// Returns the machines' clocks, as the first `most` faults change them.
