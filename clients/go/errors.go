@@ -26,6 +26,8 @@ var (
 	ErrBusy error = &Error{Code: "busy", Message: "someone else holds the lock"}
 	// ErrTimedOut: someone else had the lock until the time was over.
 	ErrTimedOut error = &Error{Code: "timed_out", Message: "the lock was not granted in time"}
+	// ErrDeadlock: the request was the youngest one of a deadlock between locks, and the lock's rule says that it does not wait.
+	ErrDeadlock error = &Error{Code: "deadlock", Message: "the lock is part of a deadlock"}
 	// ErrUnavailable: the cluster cannot say who holds the lock.
 	ErrUnavailable error = &Error{Code: "unavailable", Message: "the cluster cannot say who holds the lock"}
 	// ErrUnreachable: no node has answered.

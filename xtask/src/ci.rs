@@ -74,9 +74,6 @@ fn run_checks(root: &Path) -> anyhow::Result<()> {
     let environment = compiler::environment(root)?;
     let compiled = &environment.each_ref().map(|(name, value)| (*name, value.as_str()));
     cargo(root, "build --workspace --all-targets --all-features --locked", compiled)?;
-    // What a program gets that asks for no features: nothing above has compiled the library without them. The default ones, which lie
-    // between, are a step of `soak`.
-    cargo(root, "check -p meshlock --no-default-features --locked", &[])?;
     if has(root, "nextest") {
         // Many tests wait for processes and leases: one more at a time than there are cores keeps these busy.
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);

@@ -40,12 +40,21 @@ pub(crate) fn cargo(root: &Path, arguments: &str, environment: &[(&str, &str)]) 
         let mut command = Command::new(env!("CARGO"));
         command.current_dir(root).args(arguments.split(' '));
         command.envs(BUILT_ONCE.iter().chain(environment).copied());
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_of_this_crate)) {
+            command.env_remove(name);
+        }
         let status = command.status().with_context(|| format!("cannot start cargo {arguments}"))?;
         if !status.success() {
             bail!("cargo {arguments} failed");
         }
         Ok(())
     })
+}
+
+/// Whether cargo has set this variable because it runs this program: the build script of `ring` asks for such variables, so that `ring` and
+/// all that is above it would be compiled anew whenever a cargo without them was used between two runs.
+fn is_of_this_crate(variable: &str) -> bool {
+    ["CARGO_MANIFEST_", "CARGO_PKG_"].iter().any(|prefix| variable.starts_with(prefix))
 }
 
 /// Runs cargo as above, for tests of which none may be skipped, and prints at the end how many would have been, and the names of the
@@ -122,6 +131,12 @@ pub(crate) fn tracked_files(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cargo_tells_this_program_of_its_crate_is_not_told_to_other_crates() {
+        assert!(is_of_this_crate("CARGO_MANIFEST_DIR") && is_of_this_crate("CARGO_PKG_NAME"));
+        assert!(!is_of_this_crate("CARGO_TARGET_DIR") && !is_of_this_crate("CARGO_HOME"));
+    }
 
     #[test]
     fn skipped_tests_are_counted_and_listed_once() {

@@ -18,6 +18,9 @@ export class BusyError extends MeshlockError {}
 /** Someone else had the lock until the time was over. */
 export class TimedOutError extends MeshlockError {}
 
+/** The request was the youngest one of a deadlock between locks, and the lock's rule says that it does not wait. */
+export class DeadlockError extends MeshlockError {}
+
 /** The cluster cannot say who holds the lock. */
 export class UnavailableError extends MeshlockError {}
 
@@ -45,6 +48,7 @@ export class ReleasedError extends MeshlockError {
 const KINDS: Record<string, typeof MeshlockError> = {
   busy: BusyError,
   timed_out: TimedOutError,
+  deadlock: DeadlockError,
   unavailable: UnavailableError,
 };
 

@@ -76,15 +76,18 @@ impl Table {
             next.faults = self.change(state.faults, change).ok_or(Unknown)?;
         }
         let Some((site, input)) = self.input(layout, state, step) else {
+            self.forget_known(layout, next);
             return Ok(Applied { wrong: None, entering: None, branches: 1 });
         };
         let taken = self.step(state.locals[site.index()], input, branch).ok_or(Unknown)?;
         let branches = taken.branches;
         next.locals[site.index()] = taken.local;
         let Some(outcome) = taken.outcome else {
+            self.forget_known(layout, next);
             return Ok(Applied { wrong: None, entering: None, branches });
         };
         let fence = self.perform(layout, site, outcome, next);
+        self.forget_known(layout, next);
         let grants = outcome.entry.is_some() || outcome.upgrade.is_some();
         if !grants && outcome.wrong.is_none() && outcome.refused.is_none() {
             return Ok(Applied { wrong: None, entering: None, branches });

@@ -1,9 +1,10 @@
 //! Bounds: what to explore. The number of sites and requests, what the network may do, what may fail, what must hold.
 
 use meshlock_protocol::world::{Delivery, News};
-use meshlock_protocol::{Cluster, Demand, Holders, Mode, PlanError, SiteId};
+use meshlock_protocol::{Cluster, Demand, Holders, Mode, PlanError, Priority, SiteId};
 
 use crate::property::Properties;
+use crate::symmetry;
 
 /// The number of requests of each site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,8 @@ pub struct Bounds {
     pub keeps_entries: bool,
     /// Whether the search is reduced, as [`Bounds::reduced`] describes.
     pub reduces: bool,
+    /// Whether of the states that differ only in which site is which one is kept, as [`Bounds::up_to_symmetry`] describes.
+    pub up_to_symmetry: bool,
     /// The number of states at which the exploration stops.
     pub max_states: usize,
     /// The memory limit, in bytes.
@@ -82,6 +85,7 @@ impl Bounds {
             properties: Properties::all(),
             keeps_entries: false,
             reduces: false,
+            up_to_symmetry: false,
             max_states: usize::MAX,
             max_memory: 8 << 30,
         }
@@ -113,6 +117,12 @@ impl Bounds {
     pub fn can_be_reduced(&self) -> bool {
         let is_plain = self.demands == [Demand::PLAIN] && self.changes == 0 && !self.has_modes();
         !self.has_faults() && !self.is_endless() && is_plain
+    }
+
+    /// Whether a search within these bounds can leave out states that differ only in which site is which: under the same conditions, and
+    /// with few sites.
+    pub fn can_be_explored_alike(&self) -> bool {
+        self.can_be_reduced() && self.cluster.sites <= symmetry::MAX_SITES
     }
 }
 
@@ -146,6 +156,27 @@ impl Bounds {
     #[must_use]
     pub fn with_modes(self, modes: &[Mode]) -> Self {
         Bounds { demands: modes.iter().map(|&mode| Demand::of(mode)).collect(), ..self }
+    }
+
+    /// With processes that ask for each of these modes with each of these priorities.
+    #[must_use]
+    pub fn demanding(self, modes: &[Mode], priorities: &[Priority]) -> Self {
+        let with = |&mode: &Mode| priorities.iter().map(move |&priority| Demand { mode, priority });
+        Bounds { demands: modes.iter().flat_map(with).collect(), ..self }
+    }
+
+    /// The modes and the priorities that processes ask for, as [`Bounds::demanding`] takes them.
+    pub fn modes_and_priorities(&self) -> (Vec<Mode>, Vec<Priority>) {
+        let (mut modes, mut priorities) = (Vec::new(), Vec::new());
+        for demand in &self.demands {
+            if !modes.contains(&demand.mode) {
+                modes.push(demand.mode);
+            }
+            if !priorities.contains(&demand.priority) {
+                priorities.push(demand.priority);
+            }
+        }
+        (modes, priorities)
     }
 
     /// With processes inside that may change their mode this often.
@@ -219,6 +250,13 @@ impl Bounds {
     #[must_use]
     pub fn reduced(self) -> Self {
         Bounds { reduces: true, properties: self.properties.kept_by_reduction(), ..self }
+    }
+
+    /// With a search that keeps one of the states that differ only in which site is which, if the algorithm treats sites alike. It
+    /// checks the same properties as a [reduced](Bounds::reduced) one.
+    #[must_use]
+    pub fn up_to_symmetry(self) -> Self {
+        Bounds { up_to_symmetry: true, properties: self.properties.kept_by_reduction(), ..self }
     }
 
     /// With only these properties checked.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use meshlock_protocol::Spec;
+use meshlock_protocol::{Demand, Mode, Priority, Spec};
 
 use crate::{Bounds, Entries, NetworkModel, Properties};
 
@@ -24,7 +24,22 @@ pub fn command(spec: &Spec, bounds: &Bounds) -> String {
     if bounds.cluster.permits > 1 {
         add("permits", &bounds.cluster.permits);
     }
-    bounds.holders.iter().for_each(|holder| add("holder", &holder.index()));
+    for (holder, mode) in bounds.holders.with_modes() {
+        match mode {
+            Mode::Exclusive => add("holder", &holder.index()),
+            Mode::Shared | Mode::Upgradeable => add("holder", &format_args!("{}:{mode}", holder.index())),
+        }
+    }
+    if bounds.demands != [Demand::PLAIN] {
+        let (modes, priorities) = bounds.modes_and_priorities();
+        modes.iter().for_each(|mode| add("mode", mode));
+        if priorities != [Priority::default()] {
+            priorities.iter().for_each(|priority| add("priority", &priority.0));
+        }
+    }
+    if bounds.changes > 0 {
+        add("changes", &bounds.changes);
+    }
     let implied = u8::from(network == NetworkModel::Duplicating);
     for (flag, count, usual) in [
         ("duplicates", bounds.duplicates, implied),
@@ -35,7 +50,8 @@ pub fn command(spec: &Spec, bounds: &Bounds) -> String {
             add(flag, &count);
         }
     }
-    let all = if bounds.reduces { Properties::all().kept_by_reduction() } else { Properties::all() };
+    let leaves_out = bounds.reduces || bounds.up_to_symmetry;
+    let all = if leaves_out { Properties::all().kept_by_reduction() } else { Properties::all() };
     if bounds.properties != all {
         bounds.properties.iter().for_each(|property| add("property", &property.name()));
     }
@@ -47,6 +63,7 @@ pub fn command(spec: &Spec, bounds: &Bounds) -> String {
         ("return", bounds.returns),
         ("survivors", bounds.survivors),
         ("reduce", bounds.reduces),
+        ("symmetry", bounds.up_to_symmetry),
     ] {
         if on {
             line.push_str(" --");
@@ -71,6 +88,13 @@ mod tests {
             command(&spec, &all.with_returns().with_survivors()),
             "meshlock check raymond-k --sites 3 --entries 2 --network duplicating --permits 2 --holder 1 --holder 2 \
              --losses 1 --crashes 1 --recover --return --survivors"
+        );
+        let shared = Bounds::new(2, 1).shared_by(&[(0, Mode::Upgradeable)]).expect("a site of the run");
+        let shared = shared.with_modes(&[Mode::Shared, Mode::Exclusive]).with_changes(2);
+        assert_eq!(
+            command(&spec, &shared),
+            "meshlock check raymond-k --sites 2 --entries 1 --network fifo --holder 0:upgradeable --mode shared \
+             --mode exclusive --changes 2"
         );
         let reduced = Bounds::new(4, 1).reduced();
         assert_eq!(

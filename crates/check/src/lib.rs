@@ -9,7 +9,8 @@
 //!
 //! `sites` is the boundary to the sites' code: only what is behind it is compiled for each algorithm. `table` turns that code
 //! into lookups, `state` packs a global state into a few bytes, `store` keeps all states exactly, `search` works them off on all
-//! cores, `sweep` continues when memory runs out. `reduce` is the search that keeps fewer states, if it is asked for.
+//! cores, `sweep` continues when memory runs out. `reduce` and `symmetry` are searches that keep fewer states,
+//! if they are asked for.
 
 #![allow(
     missing_docs,
@@ -47,6 +48,7 @@ mod steps;
 mod store;
 mod story;
 mod sweep;
+mod symmetry;
 mod table;
 pub mod theorem;
 pub mod visit;
@@ -61,6 +63,7 @@ pub use path::{Step, StepEvent};
 pub use property::{Properties, Property, Verdict};
 pub use search::Progress;
 pub use story::{Happened, Story, replay, story_spec};
+pub use symmetry::{Asymmetry, SiteSymmetry, site_symmetry};
 
 use meshlock_protocol::registry::Visitor;
 use meshlock_protocol::registry::values::Values;
@@ -94,6 +97,8 @@ pub struct Report {
     pub withheld: Option<bool>,
     /// In a reduced search: the number of states that it looked at without keeping them.
     pub passed: Option<usize>,
+    /// In a search up to symmetry: which symmetries it has used.
+    pub symmetry: Option<SiteSymmetry>,
     /// A path to what was found: a shortest one, unless the search is reduced.
     pub path: Vec<Step>,
     /// The position in the path where the cycle begins that can repeat for ever, if a site starves.
@@ -135,6 +140,9 @@ fn sites_of(spec: &Spec, bounds: &Bounds) -> Result<Box<dyn Sites>, PlanError> {
 }
 
 fn explore_sites(sites: Box<dyn Sites>, bounds: &Bounds, progress: &mut dyn FnMut(&Progress)) -> Report {
+    if bounds.up_to_symmetry {
+        return explore_alike(sites, bounds, symmetry::PROBED, progress);
+    }
     let mut search = Search::new(bounds, sites);
     let mut found = search.run(progress);
     if found.verdict == Verdict::Holds && search.table.must_keep_entries() {
@@ -146,4 +154,31 @@ fn explore_sites(sites: Box<dyn Sites>, bounds: &Bounds, progress: &mut dyn FnMu
         (search, found) = search.retrace(origin);
     }
     outcome::of(&search, found)
+}
+
+/// Explores up to the symmetries of the run, if it has any by its first `probed` states.
+fn explore_alike(
+    sites: Box<dyn Sites>,
+    bounds: &Bounds,
+    probed: usize,
+    progress: &mut dyn FnMut(&Progress),
+) -> Report {
+    let (sites, group, asymmetry) = symmetry::symmetry_of(sites, bounds, probed);
+    let plain = Bounds { up_to_symmetry: false, ..bounds.clone() };
+    if group.is_trivial() {
+        let symmetry = Some(SiteSymmetry { permutations: 1, asymmetry });
+        return Report { symmetry, ..explore_sites(sites, &plain, progress) };
+    }
+    let permutations = group.elements.len();
+    let mut search = Search::up_to(bounds, sites, group);
+    let mut found = search.run(progress);
+    if let Some(refuted) = search.table.asymmetry() {
+        let symmetry = Some(SiteSymmetry { permutations: 1, asymmetry: Some(refuted) });
+        return Report { symmetry, ..explore_sites(search.into_sites(), &plain, progress) };
+    }
+    if let Some(origin) = found.origin {
+        (search, found) = search.retrace(origin);
+    }
+    let symmetry = Some(SiteSymmetry { permutations, asymmetry });
+    Report { symmetry, ..outcome::of(&search, found) }
 }

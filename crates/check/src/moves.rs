@@ -244,7 +244,7 @@ impl Table {
     /// Runs the sites' code for everything that `step` will look up.
     pub(crate) fn learn(&mut self, layout: Layout, state: &GlobalState, step: Move) {
         if let Some((site, input)) = self.input(layout, state, step) {
-            self.learn_step(state.locals[site.index()], input);
+            self.learn_input(state.locals[site.index()], input);
         }
         if let Some(change) = step.change() {
             self.learn_change(state.faults, change);

@@ -67,6 +67,7 @@ pub(crate) fn of(search: &Search, mut found: Found) -> Report {
         bypass,
         withheld,
         passed: search.table.bounds.reduces.then_some(passed),
+        symmetry: None,
         path,
         round,
     }
@@ -83,7 +84,10 @@ impl Search {
     /// Whether a complete run has a cost: every run ends, and nothing that fails sends messages of its own.
     fn has_costs(&self) -> bool {
         let bounds = &self.table.bounds;
-        matches!(bounds.entries, Entries::Each(_)) && !bounds.has_faults() && !bounds.reduces
+        matches!(bounds.entries, Entries::Each(_))
+            && !bounds.has_faults()
+            && !bounds.reduces
+            && !bounds.up_to_symmetry
     }
 
     /// The fewest and the most messages of a complete run, if the levels tell them: when all paths to a state are equally long, the

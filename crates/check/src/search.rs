@@ -18,6 +18,7 @@ use crate::state::{GlobalState, Layout};
 use crate::steps::StepLog;
 use crate::store::{SHARDS, Shard, StatePlace, hash, shard_of};
 use crate::sweep::{Sweep, SweepOrigin};
+use crate::symmetry::{Group, Symmetry};
 use crate::table::Table;
 use crate::worker::{Finding, Worker};
 
@@ -88,6 +89,14 @@ impl Search {
         let table = Table::new(bounds, sites);
         let first = table.first_state(Layout::of(table.info, bounds));
         Search::from(table, &first)
+    }
+
+    /// A search of everything within `bounds`, of which states are left out that differ from others only by a symmetry.
+    pub(crate) fn up_to(bounds: &Bounds, sites: Box<dyn Sites>, group: Group) -> Self {
+        assert!(bounds.can_be_explored_alike(), "failures are not the same for all sites");
+        let mut search = Search::new(bounds, sites);
+        search.table.symmetry = Some(Symmetry::new(&search.table, group));
+        search
     }
 
     /// A search of everything that can follow `first`.
@@ -251,24 +260,34 @@ impl Search {
             let origin = sweep.origin(finding.way);
             return Found { origin: Some(origin), ..Found::new(finding.verdict, Vec::new()) };
         }
-        let mut path = self.path_to(finding.at);
+        let (mut path, finding) = if self.table.symmetry.is_some() {
+            let (path, last) = self.run_along(&self.places_to(finding.at));
+            (path, self.judge_again(&last, finding.at))
+        } else {
+            (self.path_to(finding.at), finding)
+        };
         path.extend(finding.steps);
         Found::new(finding.verdict, path)
     }
 
     /// The path by which `place` was first reached, found by trying which step leads from each state to the next.
     pub(crate) fn path_to(&self, place: StatePlace) -> Vec<Taken> {
-        let mut path = Vec::new();
-        let mut child = place;
+        let places = self.places_to(place);
+        let body = |place: StatePlace| self.shards[place.shard()].record(place.offset()).1;
+        places.windows(2).flat_map(|two| self.steps_between(two[0], body(two[1]))).collect()
+    }
+
+    /// The states by which `place` was first reached, from the first one to itself.
+    pub(crate) fn places_to(&self, place: StatePlace) -> Vec<StatePlace> {
+        let mut places = vec![place];
         loop {
-            let (parent, body, _) = self.shards[child.shard()].record(child.offset());
+            let last = places[places.len() - 1];
+            let parent = self.shards[last.shard()].record(last.offset()).0;
             if parent == StatePlace::NOWHERE {
-                path.reverse();
-                return path;
+                places.reverse();
+                return places;
             }
-            // The path is collected from its end.
-            path.extend(self.steps_between(parent, body).into_iter().rev());
-            child = parent;
+            places.push(parent);
         }
     }
 

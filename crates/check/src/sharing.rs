@@ -5,7 +5,7 @@
 //! exclusive grant, one for the last upgradeable one, and one for the last shared one of each site. An exclusive grant must know of all
 //! lines, an upgradeable one of the first two, a shared one of the first. An upgrade is an exclusive grant.
 
-use meshlock_protocol::world::Violation;
+use meshlock_protocol::world::{Delivery, Violation};
 use meshlock_protocol::{Mode, Phase, SiteId, Slot};
 
 use crate::Bounds;
@@ -81,6 +81,21 @@ impl Table {
             let may = |to: &Mode| facts.may_change && facts.mode.may_become(*to) && self.bounds.has_mode(*to);
             let to = Mode::ALL.into_iter().filter(may);
             moves.extend(to.map(|to| Move::Process(site, Input::ChangeMode(to))));
+        }
+    }
+
+    /// Leaves out of every packet what its receiver knows already: it tells nothing by that, now or later, and fewer states differ.
+    pub(crate) fn forget_known(&self, layout: Layout, state: &mut GlobalState) {
+        if !layout.has_modes() || layout.lines() == 0 {
+            return;
+        }
+        for code in &mut state.packets {
+            let (packet, knows) = layout.split(*code);
+            let known = layout.known_to(state.knows, self.label(packet).to);
+            *code = layout.join(packet, knows & !known);
+        }
+        if self.bounds.delivery == Delivery::Unordered {
+            state.packets.sort_unstable();
         }
     }
 

@@ -112,12 +112,20 @@ impl Search {
         let bounds = Bounds { max_memory: usize::MAX, ..self.table.bounds.clone() };
         let progress = self.progress;
         let ignore = &mut |_: &Progress| {};
-        let mut again = Search::new(&bounds, self.into_sites());
+        let group = self.table.symmetry.as_ref().map(|symmetry| symmetry.group.clone());
+        let mut again = match group {
+            Some(group) => Search::up_to(&bounds, self.into_sites(), group),
+            None => Search::new(&bounds, self.into_sites()),
+        };
         while again.progress.depth < origin.depth {
             let found = again.level(ignore);
             assert!(found.is_none(), "the first search went on from here");
         }
-        let (mut path, first) = (again.path_to(origin.place), again.state_at(origin.place));
+        let (mut path, first) = if again.table.symmetry.is_some() {
+            again.run_along(&again.places_to(origin.place))
+        } else {
+            (again.path_to(origin.place), again.state_at(origin.place))
+        };
         let mut rest = Search::from(again.table, &first);
         let found = rest.run(ignore);
         path.extend(found.path);

@@ -14,10 +14,12 @@ use crate::Bounds;
 use crate::faults::{FaultChange, FaultState};
 use crate::interner::Interner;
 use crate::local::{LocalFacts, LocalState};
+use crate::reduce::Prospects;
 use crate::relative::{NormalForms, PerFamily};
 use crate::rising::LocalStep;
 use crate::sites::{NumberedCall, Sites};
 use crate::state::{GlobalState, Layout};
+use crate::symmetry::{Asymmetry, Symmetry};
 
 /// What can happen to one local state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -140,6 +142,10 @@ pub(crate) struct Table {
     pub(crate) is_relative: bool,
     /// Normal forms of what is numbered here.
     pub(crate) normal_forms: NormalForms,
+    /// What sites can do, in a reduced search.
+    pub(crate) prospects: Prospects,
+    /// The symmetries that are used, in a search up to symmetry.
+    pub(crate) symmetry: Option<Symmetry>,
     /// The effects of one step, empty between steps.
     effects: Vec<Effect<u32>>,
     /// The local states at the start.
@@ -167,6 +173,8 @@ impl Table {
             changes: LookupMap::default(),
             is_relative: false,
             normal_forms: NormalForms::default(),
+            prospects: Prospects::default(),
+            symmetry: None,
             effects: Vec::new(),
             first: (0..number(bounds.cluster.sites)).collect(),
             outside: Vec::new(),
@@ -196,6 +204,27 @@ impl Table {
 
     pub(crate) fn sites(&self) -> &dyn Sites {
         &*self.sites
+    }
+
+    /// The local states at the start, in the order of the sites.
+    pub(crate) fn first_locals(&self) -> &[u32] {
+        &self.first
+    }
+
+    /// The site whose local state this is.
+    pub(crate) fn site_of(&self, local: u32) -> SiteId {
+        self.locals.get(local).me
+    }
+
+    /// A local state in words, with all that it consists of.
+    #[cfg(test)]
+    pub(crate) fn local_in_words(&self, local: u32) -> String {
+        format!("{:?}", self.locals.get(local))
+    }
+
+    /// The step that contradicts the symmetries of this search, if one does.
+    pub(crate) fn asymmetry(&self) -> Option<Asymmetry> {
+        self.symmetry.as_ref()?.refuted.clone()
     }
 
     /// The state before anything has happened.
@@ -539,7 +568,8 @@ impl Table {
             + self.learnt.capacity() * size_of::<u64>();
         let results: usize = self.branches.iter().map(|results| results.len()).sum();
         let branches = results * (size_of::<BranchResult>() + 16);
-        locals + packets + steps + branches + self.outcomes.len() * (size_of::<StepOutcome>() + 16)
+        let outcomes = self.outcomes.len() * (size_of::<StepOutcome>() + 16);
+        locals + packets + steps + branches + outcomes + self.prospects.bytes()
     }
 }
 

@@ -11,6 +11,7 @@ use crate::reduce::{Ahead, Lookahead};
 use crate::state::{GlobalState, Layout};
 use crate::steps::{StepLabel, Trail};
 use crate::store::{SHARDS, StatePlace, hash, shard_of};
+use crate::symmetry::Lookalikes;
 use crate::table::Table;
 
 /// A violation, and where it was found.
@@ -42,6 +43,7 @@ pub(crate) struct Worker {
     pub(crate) aside: Vec<u64>,
     pub(crate) edges: usize,
     lookahead: Lookahead,
+    lookalikes: Lookalikes,
     /// In a reduced search, the number of states of this round that were looked at without being kept.
     pub(crate) passed: usize,
     /// The number of states without a successor in this round.
@@ -64,9 +66,15 @@ impl Worker {
             aside: Vec::new(),
             edges: 0,
             lookahead: Lookahead::default(),
+            lookalikes: Lookalikes::default(),
             passed: 0,
             ends: 0,
         }
+    }
+
+    /// One that works out by itself what it needs, as far as the table knows the steps.
+    pub(crate) fn that_looks_itself() -> Self {
+        Worker { lookahead: Lookahead::that_looks_itself(), ..Worker::new(0) }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -119,7 +127,7 @@ impl Worker {
                 Ok(Applied { wrong: None, entering, branches }) => {
                     if table.is_within(&self.next.locals) {
                         edges += 1;
-                        let bucket = self.stage(layout, way);
+                        let bucket = self.stage(table, layout, way);
                         if self.keeps_steps {
                             let delivers = matches!(taken.step, Move::Deliver(_));
                             let label = StepLabel::new(delivers, entering.map(SiteId::index));
@@ -168,29 +176,29 @@ impl Worker {
         let (mut lookahead, state) = (std::mem::take(&mut self.lookahead), std::mem::take(&mut self.state));
         let (findings, mut edges) = (self.findings.len(), 0);
         self.staged.clear();
-        lookahead.run(table, layout, &state, &mut |silent, seen| {
-            let steps = |last: Option<Taken>| silent.iter().copied().chain(last).collect();
+        lookahead.run(table, layout, &state, &mut |steps, seen| {
+            let steps = || steps.taken().into();
             match seen {
-                Ahead::Burst { applied: Applied { wrong: None, .. }, next, .. } => {
+                Ahead::Burst { applied: Applied { wrong: None, .. }, next } => {
                     if table.is_within(&next.locals) {
                         edges += 1;
                         self.next.copy(next);
-                        self.stage(layout, way);
+                        self.stage(table, layout, way);
                     }
                 }
-                Ahead::Burst { last, applied: Applied { wrong: Some(wrong), .. }, .. } => {
+                Ahead::Burst { applied: Applied { wrong: Some(wrong), .. }, .. } => {
                     edges += 1;
                     let verdict = Verdict::Violated(wrong);
-                    self.findings.push(Finding { at, way, steps: steps(Some(last)), verdict });
+                    self.findings.push(Finding { at, way, steps: steps(), verdict });
                 }
                 Ahead::End(end) => {
                     let wrong = judge_end(table, end);
-                    let finding = |verdict| Finding { at, way, steps: steps(None), verdict };
+                    let finding = |verdict| Finding { at, way, steps: steps(), verdict };
                     self.findings.extend(wrong.map(finding));
                 }
             }
         });
-        let is_known = lookahead.unknown.is_empty();
+        let is_known = !lookahead.is_unknown;
         if is_known {
             self.edges += edges;
             self.passed += lookahead.passed;
@@ -204,8 +212,9 @@ impl Worker {
         if is_known { Ok(()) } else { Err(Unknown) }
     }
 
-    /// Puts the next state into its bucket, and returns which one that is.
-    fn stage(&mut self, layout: Layout, parent: StatePlace) -> usize {
+    /// Puts the next state, or the one that stands for it, into its bucket, and returns which one that is.
+    fn stage(&mut self, table: &Table, layout: Layout, parent: StatePlace) -> usize {
+        table.exchange_sites(layout, &mut self.next, &mut self.lookalikes);
         self.body.clear();
         layout.encode(&self.next, &mut self.body);
         let hash = hash(&self.body);

@@ -148,4 +148,6 @@ golden! {
     raymond_k: "raymond-k",
     srimani_reddy: "srimani-reddy",
     makki: "makki",
+    neilsen_mizuno: "neilsen-mizuno",
+    cao_singhal: "cao-singhal",
 }

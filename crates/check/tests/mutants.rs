@@ -6,6 +6,9 @@ use meshlock_protocol::mutant::{self, Mutant};
 use meshlock_protocol::world::{Violation, World};
 use meshlock_protocol::{Mode, SiteId, Slot, Spec};
 
+/// Cao and Singhal's algorithm with the largest quorums of three sites.
+const ALL_IN_ALL: &str = "cao-singhal:quorums=0.1.2/0.1.2/0.1.2,deadlock=yield";
+
 /// Returns the algorithm and the bounds in which a mutant is explored, and the property that must detect it.
 fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
     use Property::{
@@ -23,10 +26,10 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
             ("ricart-agrawala", run(2, 1), Exclusion)
         }
         Mutant::RicartAgrawalaSameNumber => ("ricart-agrawala", run(2, 2), Order),
-        Mutant::RicartAgrawalaUpgradeAdmits
+        Mutant::RicartAgrawalaKeepsLeave
+        | Mutant::RicartAgrawalaUpgradeAdmits
         | Mutant::RicartAgrawalaUpgradePassesReader
         | Mutant::RicartAgrawalaDowngradeAdmitsWriter => ("ricart-agrawala:modes", shared(2, 1), Exclusion),
-        Mutant::RicartAgrawalaKeepsLeave => ("ricart-agrawala:modes", shared(3, 1), Exclusion),
         // The upgrade is never answered.
         Mutant::RicartAgrawalaVoidReply => ("ricart-agrawala:modes", shared(2, 1), Deadlock),
         Mutant::RicartAgrawalaLateAnswer => ("ricart-agrawala:modes", shared(2, 1), Refusals),
@@ -44,11 +47,17 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
         Mutant::ArbiterKeepsForTheDead => ("majority", run(3, 1).with_crashes(1), Deadlock),
         Mutant::ArbiterOwesOn => ("majority", run(2, 1).with_crashes(1).with_recoveries(), Quiet),
         Mutant::RequesterYieldsInside => ("maekawa", run(3, 1), Exclusion),
+        // With all sites in every quorum, three are enough for a permission to be passed on as an old TRANSFER says.
+        Mutant::CaoSinghalTransferKept => (ALL_IN_ALL, run(3, 1), Refusals),
+        // A permission in two places: so few sites have another one in the way before two of them are inside.
+        Mutant::CaoSinghalUntoldForward => ("cao-singhal", run(2, 1), Invariants),
         Mutant::SandersForgottenGrant => ("sanders:structure=figure-4", run(3, 1), Exclusion),
         Mutant::SuzukiKasamiTokenKept => ("suzuki-kasami", run(2, 1), Tokens),
         Mutant::HeuristicForgottenWaiter => ("singhal-heuristic", run(3, 1).with_crashes(1), Deadlock),
         Mutant::RaymondForgottenRequest => ("raymond", run(3, 1), Deadlock),
         Mutant::NaimiTrehelForgottenForward => ("naimi-trehel", run(3, 1), Deadlock),
+        Mutant::NeilsenMizunoForgottenFollow => ("neilsen-mizuno", run(3, 1), Deadlock),
+        Mutant::NeilsenMizunoPrivilegeKept => ("neilsen-mizuno", run(2, 1), Tokens),
         Mutant::BulgannawarVaidyaStaleInform => ("bulgannawar-vaidya:inform=1", run(3, 2), Deadlock),
         Mutant::RaymondKOldReply => ("raymond-k", run(3, 2).with_permits(2), Exclusion),
         Mutant::RaymondKOffByOne => ("raymond-k", run(3, 1).with_permits(2), Exclusion),
@@ -73,9 +82,7 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
             unreachable!("it does not change what plain requests do; the tests of `delegated` catch it")
         }
         Mutant::RicartAgrawalaUnnamedNumber => unreachable!("it does not change what the sites do"),
-        Mutant::FenceClockDeaf => {
-            unreachable!("the explorer has no clocks: it remembers who knows of which entry")
-        }
+        Mutant::FenceClockDeaf => unreachable!("the explorer has no clocks, it remembers who knows what"),
     }
 }
 
@@ -143,6 +150,59 @@ fn every_mutant_that_a_reduced_search_can_catch_is_caught() {
         caught.push(mutant);
     }
     assert!(caught.len() >= 24, "only {caught:?}");
+}
+
+/// A search up to symmetry catches them as well, reduced or not, where the mutant leaves a symmetry to use.
+#[test]
+fn every_mutant_that_a_search_up_to_symmetry_can_catch_is_caught() {
+    let mut caught = Vec::new();
+    for mutant in Mutant::ALL {
+        let (spec, bounds, property) = hunt(mutant);
+        let bounds = bounds.checking([property].into_iter().collect());
+        let keeps = bounds.clone().reduced().properties == bounds.properties;
+        if !bounds.can_be_explored_alike() || !keeps {
+            continue;
+        }
+        let spec: Spec = spec.parse().expect("a registered algorithm");
+        for run in [bounds.clone().up_to_symmetry(), bounds.clone().reduced().up_to_symmetry()] {
+            let (report, story) = mutant::with(mutant, || {
+                let report = explore_spec(&spec, &run);
+                let story = story_spec(&spec, &run, &report.path);
+                (report, story)
+            });
+            let found = report.symmetry.expect("it was asked for");
+            if found.permutations == 1 {
+                continue;
+            }
+            assert_eq!(report.verdict.property(), Some(property), "{mutant:?}: {}", report.verdict);
+            assert_eq!(story.lines.len(), report.path.len(), "the world can replay what was found");
+            if matches!(report.verdict, Verdict::Violated(_)) {
+                assert!(story.violation.is_some(), "{mutant:?}: the world finds nothing wrong with the path");
+            }
+            caught.push((mutant, run.reduces));
+        }
+    }
+    println!("{caught:?}");
+    assert!(caught.len() >= 6, "only {caught:?}");
+}
+
+/// A server that prefers small ids starves the largest by construction. With more sites and more requests, too, that is seen, in bounded
+/// runs and where everyone requests without end.
+#[test]
+fn a_server_that_prefers_small_ids_is_caught_in_larger_runs_and_in_endless_ones() {
+    let spec: Spec = "central".parse().expect("a registered algorithm");
+    for (bounds, property) in [
+        (Bounds::new(3, 3), Property::Bypass),
+        (Bounds::new(4, 2), Property::Bypass),
+        (Bounds::new(3, 1).endless(), Property::Starvation),
+    ] {
+        let bounds = bounds.unordered();
+        let explored = || explore_spec(&spec, &bounds);
+        let report = mutant::with(Mutant::CentralSmallestFirst, explored);
+        println!("{bounds:?}: {} states, {}", report.states, report.verdict);
+        assert_eq!(report.verdict.property(), Some(property), "{}", report.verdict);
+        assert_eq!(explored().verdict, Verdict::Holds);
+    }
 }
 
 #[test]

@@ -4,9 +4,9 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::run::keeper;
 use crate::commands::{
-    access, algorithms, backup, break_lock, ca, check, compare, complete, demo, doctor, dst, errata, lab,
-    node, prove, queue, quorum, recover, reproduce, restore, rules, run, sim, site, status, token, top,
-    trace, up,
+    access, algorithms, backup, break_lock, ca, check, compare, complete, deadlocks, demo, doctor, dst,
+    errata, lab, locks, node, prove, queue, quorum, recover, reproduce, restore, rules, run, sim, site,
+    status, token, top, trace, up,
 };
 use crate::embedded;
 
@@ -84,8 +84,12 @@ pub(crate) enum Command {
     Top(top::Arguments),
     /// Print what a running cluster does, one JSON line per event
     Trace(trace::Arguments),
+    /// List all locks in use: who holds them and since when, how many wait; or print what happens to them
+    Locks(locks::Arguments),
     /// Show who holds a lock, who waits for it, and why
     Queue(queue::Arguments),
+    /// Name clients that wait for each other's locks, across the cluster
+    Deadlocks(deadlocks::Arguments),
     /// Take a lock away from whoever holds it
     Break(break_lock::Arguments),
     /// Show or change which algorithm each lock runs, while the cluster runs

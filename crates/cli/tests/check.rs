@@ -204,6 +204,26 @@ fn assumptions_are_checked_one_by_one() {
 }
 
 #[test]
+fn a_search_up_to_symmetry_says_which_symmetries_it_has_used_or_why_none() {
+    let run = ["check", "naimi-trehel", "--sites", "4", "--entries", "1"];
+    let [full, alike] =
+        [&[][..], &["--symmetry"]].map(|more| json(0, &[&run[..], more, &["--json"]].concat()));
+    assert_eq!((&alike["symmetries"], &full["symmetries"]), (&6.into(), &serde_json::Value::Null));
+    let states = |found: &Value| found["states"].as_u64().expect("a number");
+    assert!(states(&alike) < states(&full) / 5, "{} of {}", states(&alike), states(&full));
+    let text = output(0, &[&run[..], &["--symmetry", "--reduce"]].concat());
+    assert!(
+        text.contains("one state was kept of those that 6 permutations of the sites make of each other"),
+        "{text}"
+    );
+    let text = output(0, &["check", "token-ring", "--symmetry"]);
+    assert!(
+        text.contains("no symmetry was found, so that all states were kept; not a symmetry is S1→S2→S1"),
+        "{text}"
+    );
+}
+
+#[test]
 fn bad_input_names_the_flag_and_the_value_and_exits_with_64() {
     for (arguments, says) in [
         (&["check"][..], "check what? Name an algorithm"),
@@ -231,6 +251,19 @@ fn bad_input_names_the_flag_and_the_value_and_exits_with_64() {
         (&["check", "all", "--only", "lamport:text=printed"], "lamport has no option 'text'"),
         (&["check", "all", "--record", env!("CARGO_MANIFEST_DIR")], "name a file that this command wrote"),
         (&["check", "--assumptions", "nobody"], "unknown algorithm 'nobody'"),
+        (&["check", "central", "--symmetry", "--crashes", "1"], "--symmetry: not with failures"),
+        (
+            &["check", "central", "--symmetry", "--sites", "7"],
+            "nor with more than 6 sites; leave the flag out",
+        ),
+        (
+            &["check", "central", "--symmetry", "--property", "bypass"],
+            "--property bypass: a search with --symmetry does not decide it",
+        ),
+        (
+            &["check", "central", "--reduce", "--property", "starvation"],
+            "--property starvation: a search with --reduce does not decide it",
+        ),
         (&["check", "lamport", "--assumptions", "lamport"], "cannot be used with"),
         (&["check", "--assumptions", "lamport", "--sites", "2"], "cannot be used with"),
     ] {

@@ -103,6 +103,9 @@ impl OpenRequests {
             | ToClient::Access { .. }
             | ToClient::AccessSet { .. }
             | ToClient::Diagnoses { .. }
+            | ToClient::LockPage { .. }
+            | ToClient::Changes { .. }
+            | ToClient::Deadlocks { .. }
             | ToClient::Proof { .. }
             | ToClient::Claimed { .. }
             | ToClient::Settled { .. }

@@ -139,6 +139,7 @@ occurrences! {
     ViewProposed Cluster "view proposed",
     MirrorTold Client "mirror told of what has changed",
     MirrorStandsIn Client "session renewed at the mirror of its site",
+    FormerMirrorTold Client "former mirror told that all is over that it knows of",
     MirrorTakesOver Client "session of a site that is gone taken over by its mirror",
     MirrorKeeps Client "lock kept through a mirror, by a client that counts on it",
     ReleaseMirrored Client "release acknowledged that the mirror knows",

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use fastrand::Rng;
 
 use super::clock::Moment;
+use super::mirror_faults::MirrorFault;
 use super::movers::MoverFault;
 use super::settings::{SeedSettings, rules};
 use meshlock_cluster::membership::MAX_VOTERS;
@@ -173,6 +174,8 @@ pub(crate) enum ClusterFault {
         /// Time until it is ended, in microseconds.
         length: u64,
     },
+    /// One of two sites fails when something passes between a site and its mirror.
+    AtMirror(MirrorFault),
     /// Packets in one direction are lost inside a live connection.
     LossyLink {
         from: usize,
@@ -277,6 +280,7 @@ impl ClusterFault {
             ClusterFault::SecondProcess { .. } => "second process",
             ClusterFault::LossyLink { .. } => "packets lost",
             ClusterFault::Mover(fault) => fault.kind(),
+            ClusterFault::AtMirror(fault) => fault.kind(),
         }
     }
 }
@@ -336,7 +340,7 @@ fn one(draw: &mut Rng, kind: &str, settings: &SeedSettings) -> ClusterFault {
             let back = (draw.usize(..4) > 0).then(|| draw.u64(1_000..5_000_000));
             ClusterFault::Leave { machine, back }
         }
-        "rules changed" => ClusterFault::Rules { machine, rules: rules(draw, machines) },
+        "rules changed" => ClusterFault::Rules { machine, rules: rules(draw, settings.seed, machines) },
         "other cluster" => ClusterFault::OtherCluster { machine, from: draw.usize(..machines) },
         "lost disk" => ClusterFault::LostDisk { machine, down: draw.u64(1_000..4_000_000) },
         "lock taken away" => ClusterFault::TakeAway { machine, lock: draw.usize(..settings.locks.len()) },

@@ -20,11 +20,16 @@ const MAX_REQUEST: u64 = 20_000_000;
 
 impl World {
     /// Makes a fault happen.
-    #[allow(clippy::too_many_lines, reason = "one short arm for each kind")]
     pub(super) fn fault(&mut self, at: usize) -> CheckResult {
         let fault = self.settings.faults[at].1.clone();
         self.coverage.count(CoverageGroup::Fault, fault.kind(), "");
         self.trace.fault(self.now, &fault);
+        self.apply_fault(at, fault)
+    }
+
+    /// Applies a fault, which is the one of this index if it lasts for a while or was prepared for.
+    #[allow(clippy::too_many_lines, reason = "one short arm for each kind")]
+    pub(super) fn apply_fault(&mut self, at: usize, fault: ClusterFault) -> CheckResult {
         self.needless.on_fault(&fault, self.now);
         self.one_lease.on_fault(&fault, self.now);
         match fault {
@@ -95,6 +100,7 @@ impl World {
             ClusterFault::OldDisk { machine, down, .. } => self.put_back(at, machine, down),
             ClusterFault::UnreadableDisk { machine, down, repair } => self.spoil_disk(machine, down, repair),
             ClusterFault::Mover(fault) => self.mover_fault(fault),
+            ClusterFault::AtMirror(fault) => self.arm(fault),
             ClusterFault::SecondProcess { machine, stamp, length } => {
                 return self.start_second(machine, stamp, length);
             }

@@ -269,6 +269,9 @@ impl World {
             }
             ClientAnswer::Overview { .. }
             | ClientAnswer::Locks { .. }
+            | ClientAnswer::Page { .. }
+            | ClientAnswer::Deadlocks { .. }
+            | ClientAnswer::Changes { .. }
             | ClientAnswer::Leaves { .. }
             | ClientAnswer::Proof { .. }
             | ClientAnswer::Traced { .. } => None,

@@ -1,15 +1,16 @@
 //! What a seed determines: the cluster, its rules, its clients and its faults.
 
 use fastrand::Rng;
-use meshlock_protocol::Epoch;
 use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::Permits;
+use meshlock_protocol::{Epoch, Info};
 
 use super::access_faults;
 use super::clock::{Clock, Moment};
 use super::environment::{Calendar, Environment};
 use super::faults::{self, ClusterFault};
 use super::host_faults;
+use super::mirror_faults;
 use super::movers;
 use super::second_process;
 use super::sharing;
@@ -122,7 +123,7 @@ impl SeedSettings {
             calm,
             faults: Vec::new(),
             lasting_cuts: Vec::new(),
-            rules: rules(&mut draw, machines),
+            rules: rules(&mut draw, seed, machines),
             terms: Terms {
                 length: Span::from_millis(2000),
                 drift: Drift::from_ppm(drift),
@@ -164,7 +165,7 @@ impl SeedSettings {
             let (machines, first) = (self.machines, self.rules.clone());
             for (_, fault) in &mut self.faults {
                 if let ClusterFault::Rules { rules, .. } = fault {
-                    *rules = rules_with_numbers(&mut draw, machines, &first);
+                    *rules = rules_with_numbers(&mut draw, self.seed, machines, &first);
                 }
             }
         }
@@ -180,6 +181,7 @@ impl SeedSettings {
         access_faults::draw(self);
         movers::draw(self);
         wire_clients::draw(self);
+        mirror_faults::draw(self);
         second_process::draw(self);
         sharing::draw(self);
     }
@@ -304,16 +306,28 @@ pub(super) fn site(machine: usize) -> SiteName {
     format!("s{machine}").parse().expect("a fixed name")
 }
 
-/// Draws rules over all algorithms: for each lock one, with permits where the algorithm has them.
-pub(super) fn rules(draw: &mut Rng, machines: usize) -> RulesText {
-    let rules = ["jobs", "pool", "z*"].map(|pattern| (pattern.to_owned(), clause(draw, machines)));
-    RulesText { rules: rules.into_iter().collect(), default: clause(draw, machines) }
+/// Seeds from here on draw among all algorithms. Those below keep the ones that there were when many of them were recorded, with what
+/// they show; they would be other runs.
+pub(super) const LATER_SEEDS: u64 = 1 << 32;
+
+/// The number of algorithms that seeds below [`LATER_SEEDS`] draw from.
+const EARLIER_ALGORITHMS: usize = 20;
+
+/// The algorithms that a seed draws from.
+fn algorithms(seed: u64) -> &'static [&'static Info] {
+    if seed < LATER_SEEDS { &ALL[..EARLIER_ALGORITHMS] } else { ALL }
+}
+
+/// Draws rules over all algorithms of the seed: for each lock one, with permits where the algorithm has them.
+pub(super) fn rules(draw: &mut Rng, seed: u64, machines: usize) -> RulesText {
+    let rules = ["jobs", "pool", "z*"].map(|pattern| (pattern.to_owned(), clause(draw, seed, machines)));
+    RulesText { rules: rules.into_iter().collect(), default: clause(draw, seed, machines) }
 }
 
 /// Draws rules with the same numbers of permits as others.
-fn rules_with_numbers(draw: &mut Rng, machines: usize, others: &RulesText) -> RulesText {
+fn rules_with_numbers(draw: &mut Rng, seed: u64, machines: usize, others: &RulesText) -> RulesText {
     let mut clause = |like: &Clause| {
-        std::iter::repeat_with(|| clause(draw, machines))
+        std::iter::repeat_with(|| clause(draw, seed, machines))
             .find(|clause| clause.permits == like.permits)
             .expect("it does not end")
     };
@@ -322,9 +336,10 @@ fn rules_with_numbers(draw: &mut Rng, machines: usize, others: &RulesText) -> Ru
 }
 
 /// Draws an algorithm with its permits.
-fn clause(draw: &mut Rng, machines: usize) -> Clause {
+fn clause(draw: &mut Rng, seed: u64, machines: usize) -> Clause {
+    let algorithms = algorithms(seed);
     loop {
-        let info = ALL[draw.usize(..ALL.len())];
+        let info = algorithms[draw.usize(..algorithms.len())];
         let specs: Vec<&str> = info.specs().collect();
         let permits = if info.permits == Permits::One { 1 } else { draw.u32(1..=3) };
         let per_site = draw.u32(1..=permits);

@@ -7,6 +7,7 @@ use meshlock_protocol::{Demand, Epoch, Fence, Mode};
 
 use super::client::Asked;
 use super::coverage::Occurrence;
+use super::mirror_faults::MirrorPoint;
 use super::moving::NO_CLIENT;
 use super::properties::CheckResult;
 use super::properties::exclusion::ObservedClaim;
@@ -38,11 +39,9 @@ pub(super) struct SiteSessions {
     /// Of which view the mirror knows the members.
     pub(super) epoch: Option<Epoch>,
     pub(super) claims: BTreeMap<ClaimNumber, MirrorClaim>,
-    /// This site's own question, with the number of its call and when it was sent.
-    pub(super) asked: Option<(Question, u64, Time)>,
+    /// This site's own questions, one to each member.
+    pub(super) asked: Vec<AskedSource>,
     pub(super) last_call: u64,
-    /// Until then nothing is asked.
-    pub(super) pause_until: Time,
     /// The question of this site's mirror.
     pub(super) held: Option<(Member, u64, HeldQuestion)>,
     /// Releases that are not acknowledged.
@@ -50,6 +49,16 @@ pub(super) struct SiteSessions {
     /// What has ended without its client's word: when it is free, and of which change the mirror has to know before.
     pub(super) ending: Vec<(Option<ChangeNumber>, Time, Session)>,
     pub(super) has_told_leaving: bool,
+}
+
+/// A question that this site has asked a member.
+#[derive(Clone, Debug)]
+pub(super) struct AskedSource {
+    pub(super) question: Question,
+    /// The number of its call; `None` if it was answered in vain, so that the member is asked nothing for a moment.
+    pub(super) number: Option<u64>,
+    /// When it was sent, or answered in vain.
+    pub(super) at: Time,
 }
 
 /// A session at a site.
@@ -179,8 +188,8 @@ impl World {
         (session, request)
     }
 
-    /// Returns until when a site promises its clients something, on its clock; `None` if it cannot.
-    fn promise(&self, machine: usize, vouched: Vouched) -> Option<Promise> {
+    /// Returns until when a site promises a client something, on its clock; `None` if it cannot. The client's session ends at `end`.
+    fn promise(&self, machine: usize, vouched: Vouched, end: Time) -> Option<Promise> {
         let (terms, now) = (self.agreed_terms(machine), self.local(machine));
         let lease_end = self.machines[machine].node.as_ref()?.lease().end()?;
         // As in the service: it is the same at all times, unless renewals are late. Only the margin is left for the client to react.
@@ -190,6 +199,7 @@ impl World {
             Vouched::ForAnother { until: Some(end) } => until.min(end.before(terms.margin)),
             Vouched::ForAnother { until: None } | Vouched::Here => until,
         };
+        let until = until.min(end);
         (until > now).then_some(Promise { machine, until })
     }
 
@@ -202,8 +212,8 @@ impl World {
             return Ok(());
         }
         session.end = now + lasts;
-        let (vouched, key) = (session.vouched, session.key.clone());
-        let Some(told) = self.promise(machine, vouched) else { return Ok(()) };
+        let (vouched, end, key) = (session.vouched, session.end, session.key.clone());
+        let Some(told) = self.promise(machine, vouched, end) else { return Ok(()) };
         let held = key.as_ref().filter(|key| key.fence.is_some());
         let present = self.wire.all[client].state.lease() == Some(lease) && self.wire_believes(client);
         if let Some(key) = held.filter(|_| present) {
@@ -247,7 +257,7 @@ impl World {
         let now = self.local(machine);
         let source = &mut self.sites[machine].source;
         source.on_change(lease);
-        let owed = source.owes(lease, now);
+        let owed = source.owes(lease);
         let client = self.wire.opened[&lease].client;
         let Some(key) = key else {
             self.tell_wire(client, WireEvent::Released(lease));
@@ -258,6 +268,7 @@ impl World {
         } else {
             self.acknowledge(lease, &key, true);
         }
+        self.on_mirrored(machine, MirrorPoint::Released)?;
         self.site_calls(machine, ClientCall::Release(key.request))?;
         self.site_calls(machine, ClientCall::SessionEnded(key.session))?;
         self.step_site(machine)
@@ -265,9 +276,9 @@ impl World {
 
     /// Tells a client that its release is done.
     pub(super) fn acknowledge(&mut self, lease: LeaseId, key: &SiteKey, is_known: bool) {
-        if let Some(fence) = key.fence.filter(|_| is_known) {
+        if key.fence.is_some() && is_known {
             self.coverage.record(Occurrence::ReleaseMirrored);
-            self.wire.acknowledged.insert((key.lock.clone(), fence));
+            self.wire.acknowledged.insert(lease);
         }
         let client = self.wire.opened[&lease].client;
         self.tell_wire(client, WireEvent::Released(lease));
@@ -286,9 +297,9 @@ impl World {
                 let Some(session) = session else { return Ok(()) };
                 let key = session.key.as_mut().expect("filtered");
                 key.fence = Some(fence);
-                let key = key.clone();
+                let (key, end) = (key.clone(), session.end);
                 self.sites[machine].source.on_change(lease);
-                let Some(told) = self.promise(machine, Vouched::Here) else {
+                let Some(told) = self.promise(machine, Vouched::Here, end) else {
                     self.exclusion.on_left(request);
                     return Ok(());
                 };
@@ -309,7 +320,7 @@ impl World {
                 session.is_lost = true;
                 let source = &mut self.sites[machine].source;
                 source.on_change(lease);
-                let owed = source.owes(lease, self.machines[machine].clock.at(self.now));
+                let owed = source.owes(lease);
                 self.sites[machine].ending.push((owed, act_by, key.session));
             }
             LockEvent::Cancelled { .. }

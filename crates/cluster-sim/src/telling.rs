@@ -37,6 +37,9 @@ impl MoverNews {
             | ClientAnswer::VotersRefused { .. }
             | ClientAnswer::Unavailable { .. }
             | ClientAnswer::Locks { .. }
+            | ClientAnswer::Page { .. }
+            | ClientAnswer::Deadlocks { .. }
+            | ClientAnswer::Changes { .. }
             | ClientAnswer::Leaves { .. }
             | ClientAnswer::Traced { .. }
             | ClientAnswer::Left { .. } => None,

@@ -2,10 +2,14 @@
 
 mod directed;
 
+use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 
+use super::clock::Clock;
 use super::coverage::{CoverageGroup, Occurrence};
 use super::faults::{ClusterFault, Cut};
+use super::mirror_faults::MirrorFault;
+use super::settings::LATER_SEEDS;
 use super::*;
 use meshlock_cluster::mutant::{self, Mutant};
 
@@ -66,6 +70,7 @@ fn exercises_everything(all: &Coverage) {
         .chain(ClusterFault::VOTER_KINDS)
         .chain(ClusterFault::ACCESS_KINDS)
         .chain(ClusterFault::MOVER_KINDS)
+        .chain(MirrorFault::KINDS)
         .chain(ClusterFault::SECOND_KINDS);
     let faults = faults.map(|kind| (CoverageGroup::Fault, kind));
     let packets = PACKETS.into_iter().map(|kind| (CoverageGroup::Packet, kind));
@@ -94,6 +99,24 @@ fn a_thousand_seeds_hold_and_exercise_everything_that_can_happen() {
         all.add(&report.coverage);
     }
     exercises_everything(&all);
+}
+
+/// Seeds below keep the algorithms that they had when they were recorded.
+#[test]
+fn later_seeds_hold_with_the_algorithms_that_were_added_since() {
+    let mut chosen = BTreeSet::new();
+    for seed in LATER_SEEDS..LATER_SEEDS + 60 {
+        let settings = SeedSettings::draw(seed);
+        let default = std::iter::once(&settings.rules.default);
+        let clauses = settings.rules.rules.iter().map(|(_, clause)| clause).chain(default);
+        let names = clauses.filter_map(|clause| clause.algorithm.split(':').next()).map(str::to_owned);
+        let names: BTreeSet<String> = names.collect();
+        if ["neilsen-mizuno", "cao-singhal"].iter().any(|name| names.contains(*name)) {
+            assert_eq!(run(seed, &RunOptions::default()).violation, None, "seed {seed}");
+            chosen.extend(names);
+        }
+    }
+    assert!(chosen.contains("neilsen-mizuno") && chosen.contains("cao-singhal"), "{chosen:?}");
 }
 
 #[test]
@@ -133,6 +156,45 @@ fn a_site_that_leaves_keeps_what_its_mirror_could_not_claim() {
     let broken = || run(120_022_389, &options).violation.map(|violation| violation.property);
     assert_eq!(broken(), None);
     assert_eq!(mutant::with(Mutant::LostConfirmed, broken), Some("exclusion"));
+}
+
+#[test]
+fn a_leader_whose_clock_is_far_too_fast_may_leave_a_healthy_member_out_in_the_quiet_time() {
+    let options = RunOptions { faults: Some(4), ..RunOptions::default() };
+    assert_eq!(run(120_024_573, &options).violation, None);
+    // A lease of 1.5 s is over after 0.6 s by its clock, and a renewal with its grant may take up to 1.2 s.
+    let mut settings = SeedSettings::draw(120_024_573);
+    let clock = &settings.clocks[1];
+    let gained = clock.at(Moment(10_000_000)).since(clock.at(Moment(0)));
+    assert_eq!((settings.beyond_drift, settings.trip(), gained.micros()), (true, 97_034, 25_000_000));
+    assert_eq!(run(130_011_174, &RunOptions::default()).violation, None, "another such seed");
+    // With right clocks nobody is left out.
+    settings.clocks = vec![Clock::new(0, 0); settings.machines];
+    assert_eq!(World::new(settings, &options).run().violation, None);
+}
+
+#[test]
+fn a_session_is_claimed_by_one_mirror_at_a_time() {
+    // A site joined and became the mirror while the former one answered for a site that was silent and died then: both claimed the lock.
+    assert_eq!(run(130_012_725, &RunOptions::default()).violation, None);
+}
+
+#[test]
+fn a_site_that_leaves_keeps_what_its_mirror_has_no_share_left_for() {
+    // The mirror's own client had the one permit that a site may have of a semaphore. The mirror confirmed the news all the same, the site
+    // left, and a third client got a permit.
+    let options = RunOptions { faults: Some(12), ..RunOptions::default() };
+    let broken = || run(130_008_081, &options).violation.map(|violation| violation.property);
+    assert_eq!(broken(), None);
+    assert_eq!(mutant::with(Mutant::PartConfirmed, broken), Some("exclusion"));
+}
+
+#[test]
+fn a_release_is_told_apart_from_that_of_another_holder_with_the_same_fence() {
+    // Two holders of a semaphore had equal fences, one of which was released, and the other one kept by its mirror.
+    for seed in [130_005_681, 130_013_277] {
+        assert_eq!(run(seed, &RunOptions::default()).violation, None);
+    }
 }
 
 #[test]
@@ -296,7 +358,7 @@ const BREAKS: &[(Mutant, &str, u64)] = &[
 
 /// Mutants with tests of their own, because it takes a certain seed, a certain schedule, certain reports or a site that lies to show
 /// them: above, in `directed.rs`, at the property `needless`, in `tests/scenarios/backlog.rs`, and among the unit tests of the leader, its autopilot, the voters,
-/// the links, the detours, the forwarded calls, the claims and the modes; and most of those of mirrors, in `crates/mirror` and `crates/service`.
+/// the links, the detours, the forwarded calls, the claims, the modes, the pages of locks, their changes and deadlocks; and most of those of mirrors, in `crates/mirror` and `crates/service`.
 const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::ReaderPassesExclusive,
     Mutant::ReaderPassesUpgrade,
@@ -356,6 +418,13 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::PartCountsAsWhole,
     Mutant::WindowNotAwaited,
     Mutant::FormerMirrorForgotten,
+    Mutant::FormerUnaware,
+    Mutant::ToldBesideFormer,
+    Mutant::ReplacedStandsIn,
+    Mutant::DroppedConfirmed,
+    Mutant::LeavesToAnother,
+    Mutant::PartConfirmed,
+    Mutant::MovedDropped,
     Mutant::MovedUnconfirmed,
     Mutant::MovedAsItWas,
     Mutant::PromisedFromAnswer,
@@ -366,6 +435,12 @@ const CAUGHT_ELSEWHERE: &[Mutant] = &[
     Mutant::PromiseTakenAway,
     Mutant::RevokedClientCopied,
     Mutant::GivenBeforeCleared,
+    Mutant::DeadlockUnconfirmed,
+    Mutant::OneHolderIsEnough,
+    Mutant::OldestRefused,
+    Mutant::PageBeyondKnown,
+    Mutant::InvisibleListed,
+    Mutant::MissedChangesNotTold,
 ];
 
 /// Raft's own checks end the process of a voter whose disk contradicts itself.

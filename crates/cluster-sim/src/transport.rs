@@ -13,7 +13,7 @@ use meshlock_cluster::names::Member;
 use meshlock_cluster::node::{Abilities, Content, Input, LinkPayload, Packet, Route};
 use meshlock_wire::sites::{
     AGREES_ON_ACCESS, CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, FORWARDS_CALLS, KNOWS_FENCE_FLOORS,
-    REPORTS_RECORDS, VERSIONS,
+    LISTS_LOCKS, REPORTS_RECORDS, VERSIONS,
 };
 
 impl World {
@@ -31,6 +31,7 @@ impl World {
             || version < COUNTS_VOTERS && packet.content.is_absence()
             || version < AGREES_ON_ACCESS && packet.content.is_about_access()
             || version < REPORTS_RECORDS && packet.content.is_records()
+            || version < LISTS_LOCKS && packet.content.is_about_listings()
             || version < FORWARDS_CALLS && is_call(&packet.content);
         if is_too_new {
             // A host does not send what the other side cannot read.
@@ -163,6 +164,7 @@ impl World {
                 agrees_on_access: version >= AGREES_ON_ACCESS,
                 forwards_calls: version >= FORWARDS_CALLS,
                 reports_records: version >= REPORTS_RECORDS,
+                lists_locks: version >= LISTS_LOCKS,
             };
             self.drive(at, Input::Connected { site: self.names[other].clone(), abilities })?;
         }

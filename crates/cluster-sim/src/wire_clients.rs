@@ -19,6 +19,7 @@ use meshlock_protocol::Fence;
 
 use super::clock::Moment;
 use super::event::Event;
+use super::mirror_faults;
 use super::properties::CheckResult;
 use super::settings::SeedSettings;
 use super::site_sessions::WireCall;
@@ -104,8 +105,8 @@ pub(super) struct WireClients {
     pub(super) opened: BTreeMap<LeaseId, OpenedSession>,
     /// The session for which a site has made a request or a claim.
     pub(super) requests: BTreeMap<Request, LeaseId>,
-    /// What was acknowledged as released, because the mirror knew it.
-    pub(super) acknowledged: BTreeSet<(LockName, Fence)>,
+    /// The sessions whose release was acknowledged, because the mirror knew it. (Two holders of a semaphore may have equal fences.)
+    pub(super) acknowledged: BTreeSet<LeaseId>,
 }
 
 impl WireClients {
@@ -250,7 +251,8 @@ impl World {
         let site = sites[draw.usize(..sites.len())];
         let lock = self.settings.locks[draw.usize(..self.settings.locks.len())].clone();
         let window = self.settings.terms.resume_window().micros();
-        let lasts = Span::from_micros(draw.u64(window / 2..=window));
+        let least = if mirror_faults::are_in(&self.settings) { window / 6 } else { window / 2 };
+        let lasts = Span::from_micros(draw.u64(least..=window));
         let timeout = draw.u64(500_000..4_000_000);
         let rules = Rules::new(self.newest.rules.clone()).expect("rules that were agreed on");
         let permits = rules.rule(&lock).permits;

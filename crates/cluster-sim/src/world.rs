@@ -11,6 +11,7 @@ use super::clock::Moment;
 use super::coverage::{Occurrence, OccurrenceCounter};
 use super::event::{Event, EventHash, EventQueue};
 use super::machine::SiteMachine;
+use super::mirror_faults::MirrorFault;
 use super::movers::Movers;
 use super::network::SimNetwork;
 use super::properties::CheckResult;
@@ -23,7 +24,7 @@ use super::properties::fences::Fences;
 use super::properties::leases::Leases;
 use super::properties::needless::Needless;
 use super::properties::one_lease::OneLease;
-use super::properties::quiet::Quiet;
+use super::properties::quiet::{self, Quiet};
 use super::properties::starvation::Bound;
 use super::properties::steps::Steps;
 use super::properties::updates::Updates;
@@ -58,6 +59,8 @@ pub(super) struct World {
     pub(super) clients: Vec<SimClient>,
     pub(super) movers: Movers,
     pub(super) wire: WireClients,
+    /// Faults that strike when something happens between a site and its mirror.
+    pub(super) armed: Vec<MirrorFault>,
     /// What each site knows of the sessions of wire clients.
     pub(super) sites: Vec<SiteSessions>,
     pub(super) network: SimNetwork,
@@ -119,6 +122,7 @@ impl World {
                 .collect(),
             movers: Movers::new(&settings),
             wire: WireClients::new(&settings),
+            armed: Vec::new(),
             sites: vec![SiteSessions::default(); settings.machines],
             network: SimNetwork::default(),
             exclusion: Exclusion::new(clocks.clone(), strict),
@@ -211,9 +215,21 @@ impl World {
         if self.quiet.is_none() && self.is_over() {
             let settled = Moment(self.settings.calm).after(self.bound.settle());
             self.served = Some(self.now);
+            if !self.leases_outlast_renewals() {
+                return true;
+            }
             self.quiet = Some(Quiet::after(self.now, settled, self.bound.round()));
         }
         self.quiet.is_some_and(|quiet| quiet.is_over(self.now))
+    }
+
+    /// Returns whether no healthy member is left out because a clock is so fast that leases end before they can be renewed.
+    fn leases_outlast_renewals(&self) -> bool {
+        let clocks: Vec<_> = self.machines.iter().map(|machine| &machine.clock).collect();
+        let grant = 8 * self.settings.trip() + 4 * self.settings.disk;
+        let renewal = self.newest.terms.renew_every.micros() + grant;
+        let length = self.newest.terms.length.micros();
+        quiet::lease_outlasts_renewal(&clocks, Moment(self.settings.calm), length, renewal)
     }
 
     pub(super) fn at(&mut self, moment: Moment, event: Event) {

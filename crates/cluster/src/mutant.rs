@@ -226,6 +226,32 @@ mutants! {
     WindowNotAwaited,
     /// What a mirror was told that another one has replaced is forgotten.
     FormerMirrorForgotten,
+    /// What the mirror knows counts as known although a former one may not know it.
+    FormerUnaware,
+    /// A new mirror is told of a session that a former one may claim.
+    ToldBesideFormer,
+    /// A mirror that another one has replaced begins to answer for sessions, and drops their claims.
+    ReplacedStandsIn,
+    /// A mirror confirms news of which it has dropped something.
+    DroppedConfirmed,
+    /// A mirror confirms news of a site that leaves although it cannot keep all of what it was told.
+    PartConfirmed,
+    /// A mirror drops sessions that a site which leaves does not list, because they have moved.
+    MovedDropped,
+    /// A site that leaves takes another mirror than the one that answers for its sessions.
+    LeavesToAnother,
+    /// A deadlock is believed that one round of questions has shown.
+    DeadlockUnconfirmed,
+    /// A semaphore counts as held by all who are listed, though some of its holders may go on.
+    OneHolderIsEnough,
+    /// Of a deadlock the oldest request is refused.
+    OldestRefused,
+    /// A page of locks goes on behind the last name up to which all members have listed everything.
+    PageBeyondKnown,
+    /// A page has names that its caller may not see.
+    InvisibleListed,
+    /// Whoever asks too late for changes of locks is not told that some are missing.
+    MissedChangesNotTold,
     /// A site that leaves forgets its sessions before the mirror has confirmed that it answers for them.
     MovedUnconfirmed,
     /// A session that has changed since the mirror was told of it counts as moved.

@@ -184,6 +184,9 @@ impl Core {
             | ClientAnswer::Overview { request, .. }
             | ClientAnswer::Broken { request, .. }
             | ClientAnswer::Locks { request, .. }
+            | ClientAnswer::Page { request, .. }
+            | ClientAnswer::Deadlocks { request, .. }
+            | ClientAnswer::Changes { request, .. }
             | ClientAnswer::Leaves { request, .. }
             | ClientAnswer::RulesSet { request, .. }
             | ClientAnswer::RulesRefused { request, .. }

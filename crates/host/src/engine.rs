@@ -36,7 +36,7 @@ use meshlock_cluster::time::Time;
 use meshlock_system::{now, stamp};
 use meshlock_wire::sites::{
     AGREES_ON_ACCESS, CARRIES_FOR_OTHERS, CHANGES_VOTERS, COUNTS_VOTERS, FORWARDS_CALLS, Introduction,
-    KNOWS_FENCE_FLOORS, REPORTS_RECORDS, SiteQuestion, Versions,
+    KNOWS_FENCE_FLOORS, LISTS_LOCKS, REPORTS_RECORDS, SiteQuestion, Versions,
 };
 
 mod handle;
@@ -318,6 +318,7 @@ impl PacketHandler for SharedNode {
             agrees_on_access: version >= AGREES_ON_ACCESS,
             forwards_calls: version >= FORWARDS_CALLS,
             reports_records: version >= REPORTS_RECORDS,
+            lists_locks: version >= LISTS_LOCKS,
         };
         self.step(|_| Input::Connected { site: site.clone(), abilities });
     }

@@ -56,6 +56,9 @@ impl Core {
             | ClientCall::Overview { request }
             | ClientCall::Break { request, .. }
             | ClientCall::Locks { request }
+            | ClientCall::Page { request, .. }
+            | ClientCall::Deadlocks { request }
+            | ClientCall::Changes { request, .. }
             | ClientCall::Remove { request, .. }
             | ClientCall::ChangeVoters { request, .. }
             | ClientCall::SetAccess { request, .. }
@@ -67,6 +70,7 @@ impl Core {
             ClientCall::SessionEnded(_)
             | ClientCall::SessionCut { .. }
             | ClientCall::Introduce { .. }
+            | ClientCall::JoinParty { .. }
             | ClientCall::Freeze
             | ClientCall::TakeAllAway
             | ClientCall::ServeCalls(_)

@@ -85,10 +85,13 @@ function token(moment, model, site, show) {
   const asks = moment.pending.filter((message) => message.from === site && !TOKENS.has(message.kind)).map((message) => [`Its ${message.text} to S${message.to} is still on its way`, since(model, message, show), "."]);
   const queues = sites.flatMap((one, place) => one.queues.map((queue) => ({ queue, place, nth: queue.items.findIndex((item) => item === `S${site}`) })))
     .filter(({ nth }) => nth >= 0).map(({ queue, place, nth }) => `It is number ${nth + 1} of the ${queue.name} at S${place}.`);
-  const nexts = sites.flatMap((one, place) => one.pointers.filter((pointer) => pointer.name === "next" && pointer.to === site && place !== site && model.algorithm?.name === "naimi-trehel").map(() => `It is the next of S${place}, which ${said(one)}.`));
+  const nexts = sites.flatMap((one, place) => one.pointers.filter((pointer) => pointer.name === NEXT[model.algorithm?.name] && pointer.to === site && place !== site).map(() => `It is the next of S${place}, which ${said(one)}.`));
   const all = [...places, ...queues, ...nexts, ...asks];
   return all.length ? all : ["No token is to be seen: it was lost."];
 }
+
+/** The pointer to the site that gets the token from here, by the algorithm. */
+const NEXT = { "naimi-trehel": "next", "neilsen-mizuno": "FOLLOW" };
 
 const TOKENS = new Set(["TOKEN", "PRIVILEGE", "PERM", "REL"]);
 

@@ -257,6 +257,8 @@ fn sites_show_what_their_papers_draw() {
         ("raymond-k", 2, vec!["deferred", "missing replies", "may be missing to enter"]),
         ("token-ring", 1, vec!["next", "token", "successor has asked"]),
         ("delegated", 2, vec!["leader", "queue", "permits at home", "permit", "next"]),
+        ("neilsen-mizuno", 1, vec!["tree", "NEXT", "FOLLOW"]),
+        ("cao-singhal", 1, vec!["quorum", "req_queue", "tran_stack", "lock"]),
         ("makki", 2, vec!["token queue", "semaphore", "collects", "collected"]),
     ] {
         let run = run(&format!("algo={algorithm}&n=5&k={permits}&load=saturated&until=150&seed=6")).unwrap();

@@ -73,6 +73,11 @@ impl SourceContact {
         self.sent
     }
 
+    /// Returns whether the site has said that it leaves.
+    pub(crate) fn leaves(&self) -> bool {
+        self.leaves
+    }
+
     /// Returns what the mirror may do at `now`.
     pub(crate) fn duty(&self, now: Time, terms: Terms) -> Duty {
         let Some(sent) = self.sent else { return Duty::Follow };

@@ -18,7 +18,9 @@ pub struct ClaimNumber(pub(crate) u64);
 /// What a claim has come to, as the host knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimState {
-    /// It stands, and the site that granted the lock is in the view; or nothing is known of it yet.
+    /// Nothing is known of it yet.
+    Asked,
+    /// It stands, and the site that granted the lock is in the view.
     Pending,
     /// The lock is held through this site.
     Settled,
@@ -42,6 +44,11 @@ impl ClaimState {
             | ClaimRefusal::TooMany
             | ClaimRefusal::DuplicateRequest => ClaimState::Refused,
         }
+    }
+
+    /// Returns whether it may still come to something else.
+    pub(crate) fn is_open(self) -> bool {
+        matches!(self, ClaimState::Asked | ClaimState::Pending)
     }
 
     pub(crate) fn is_lost(self) -> bool {

@@ -36,12 +36,24 @@
 //!
 //! **A site that leaves** lets go of nothing that it has proved. It tells m so, and m adopts its sessions at once, for which no time is set. When m
 //! has confirmed it, d forgets them and leaves; calls that come to d are forwarded to m like all others.
-//! While m cannot claim what they hold, because it has no lease for example, it confirms nothing, and asks for everything anew.
+//! While m cannot keep all of them, it confirms nothing, and asks for everything anew: it has no lease, or its clients have as many permits of a
+//! semaphore as one site may have, or its registry has a key of that name. What m has confirmed and d does not list any more is m's.
 //!
-//! **Changes of views.** If m is not the next one any more, it drops its claims, and the new one begins with nothing. d owes the former one what
-//! it has told it for W after the last answer. If m is left out of the view, its claims are over with its lease.
+//! **Changes of views.** A member that joins may become the mirror in m's place. m drops at once what no client counts on, begins to answer for
+//! nobody, and asks d on, beside its own new question elsewhere: d tells it that all is over that it may know of, and m confirms that when nobody
+//! counts on what it has said. Until then d tells the new mirror n of nothing that m may claim, and counts no release as known:
 //!
-//! **Bounds.** m has one question at d, and d one answer on its way to m, of at most 96 KiB of sessions. What is copied is limited in number
+//! ```text
+//!  m ── what has changed? ──▶ d ── all of it is over ──▶ m ── (its promises end) ── confirmed ──▶ d ── session, key, proof ──▶ n
+//! ```
+//!
+//! Were both told, both would claim, and void each other's claims when d dies; and what n knows to be released would come back through m, if m has
+//! not heard it. d expects nothing of m any more W·(1+drift) after it answered m last, and when a view without m is installed: then m's
+//! claims are over with its lease. In between nobody may claim a session for a moment, as when it is new.
+//!
+//! If m knows that d leaves, m stays the mirror: d has forgotten the sessions for which m answers by then.
+//!
+//! **Bounds.** m has one question at d, and d one answer on its way to each member, of at most 96 KiB of sessions. What is copied is limited in number
 //! (`site_copy.rs`), and m believes no record without a proof of d. Sessions that last as long as a call, or have no time to live, are not mirrored.
 //!
 //! - [`Source`]: what d has told, and what it owes. [`HeldQuestion`]: when d answers. [`ReleaseWait`]: when a release is acknowledged.
@@ -54,6 +66,7 @@
 
 pub mod contact;
 mod effect;
+mod follower;
 mod held_question;
 mod mirror;
 mod release;

@@ -1,6 +1,7 @@
 //! All that a site mirrors: whom it follows, what it asks, and what becomes of what it knows when views change.
 
 use meshlock_cluster::lease::Terms;
+use meshlock_cluster::mutant::{self, Mutant};
 use meshlock_cluster::names::{Member, SiteName};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_wire::sites::mirror::MirrorNews;
@@ -55,16 +56,28 @@ impl Mirror {
         self.copies.iter().flat_map(SiteCopy::leases)
     }
 
+    /// Returns the member that has a session which is copied.
+    pub fn source_of(&self, lease: LeaseId) -> Option<&Member> {
+        let copy = self.copies.iter().find(|copy| copy.leases().any(|copied| copied == lease));
+        copy.map(|copy| &copy.source)
+    }
+
     /// Returns the number of sessions that are copied.
     pub fn sessions(&self) -> usize {
         self.copies.iter().map(|copy| copy.leases().len()).sum()
     }
 
-    /// Returns whom to ask now, and which news of it this site has.
-    pub fn question(&self, leaves: bool) -> Option<Question> {
-        let source = self.source(leaves)?;
-        let copy = self.copies.iter().find(|copy| copy.source == *source && copy.asks())?;
-        Some(Question { source: copy.source.clone(), have: copy.have })
+    /// Returns whom to ask now, and which news of each this site has: the member that it mirrors, and those that have another mirror by now and
+    /// do not know that nothing is known of them here any more. If this site leaves it asks nobody.
+    pub fn questions(&self, leaves: bool) -> impl Iterator<Item = Question> {
+        let members = self.members.as_deref().unwrap_or_default();
+        let asked = self.copies.iter().filter(move |copy| !leaves && members.contains(&copy.source));
+        asked.filter_map(|copy| Some(Question { source: copy.source.clone(), have: copy.asks()? }))
+    }
+
+    /// Returns the question to this member, if it is to be asked now.
+    pub fn question_to(&self, source: &Member, leaves: bool) -> Option<Question> {
+        self.questions(leaves).find(|question| question.source == *source)
     }
 
     /// Returns whether the answer to a question that was sent at `sent` is not waited for any more.
@@ -77,8 +90,7 @@ impl Mirror {
         terms: Terms,
     ) -> bool {
         let timeout = question_timeout(terms, self.sessions() > 0);
-        let is_same = self.question(leaves).is_some_and(|asked| asked.source == question.source);
-        !is_same || now.since(sent) > timeout
+        self.question_to(&question.source, leaves).is_none() || now.since(sent) > timeout
     }
 
     /// Returns the member that this site mirrors; none if this site leaves.
@@ -102,17 +114,24 @@ impl Mirror {
                 copy.drop_all(out);
                 return false;
             };
-            if members.contains(&copy.source) {
-                copy.attend(at, last_claim, out);
-                if source.as_ref() == Some(&copy.source) {
-                    return true;
-                }
-                // Another member is its mirror, or this site leaves.
-                copy.drop_unneeded(at.now, out);
-            } else {
+            if !members.contains(&copy.source) {
                 copy.take_over(at, out);
+                return copy.leases().len() > 0;
             }
-            copy.leases().len() > 0
+            if source.as_ref() == Some(&copy.source) || copy.source_leaves() && !at.leaves {
+                copy.become_mirror();
+                copy.attend(at, last_claim, out);
+                return true;
+            }
+            // Another member is its mirror, or this site leaves. It begins to answer for nobody then.
+            if mutant::is_on(Mutant::ReplacedStandsIn) {
+                copy.attend(at, last_claim, out);
+                copy.become_replaced(at.now, out);
+            } else {
+                copy.become_replaced(at.now, out);
+                copy.attend(at, last_claim, out);
+            }
+            copy.leases().len() > 0 || !at.leaves && copy.is_to_be_dismissed(at)
         });
     }
 
@@ -137,7 +156,7 @@ impl Mirror {
     /// Notes that a member does not know the news of which this site has told it: everything is asked for anew.
     pub fn on_unknown(&mut self, source: &Member) {
         if let Some(copy) = self.copy_of(source) {
-            copy.restart();
+            copy.on_unknown();
         }
     }
 

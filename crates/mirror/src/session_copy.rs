@@ -81,7 +81,11 @@ impl SessionCopy {
 
     /// Returns whether its client may count on what this site has said.
     pub(crate) fn is_relied_on(&self, now: Time) -> bool {
-        self.adopted == Adopted::Yes || now < self.promised_until
+        let answers = match self.adopted {
+            Adopted::Asked | Adopted::Yes => true,
+            Adopted::No | Adopted::Refused => false,
+        };
+        answers || now < self.promised_until
     }
 
     /// Returns the proofs of what it holds.

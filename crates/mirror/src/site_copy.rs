@@ -30,16 +30,43 @@ pub struct SiteCopy {
     parked: Option<MirrorNews>,
     /// Something of it was lost here, so that it must be asked for anew.
     pub(crate) is_incomplete: bool,
+    /// Something that it was told of cannot be kept here: its lock cannot be claimed, or the host cannot answer for it.
+    is_partial: bool,
+    /// Some of the claims are not answered.
+    awaits_claims: bool,
     /// Since when the member is not in the view any more.
     orphaned: Option<Time>,
+    office: Office,
+}
+
+/// Whether this site is the mirror of the member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Office {
+    Mirror,
+    /// Another one is, since then. The member does not tell that one what is known here before this site has confirmed that it is over.
+    Replaced {
+        since: Time,
+    },
+    /// Another one is, and the member knows that nothing is known here.
+    Dismissed,
 }
 
 impl SiteCopy {
     /// Begins to follow a member, of which nothing is known yet.
     pub fn new(source: Member, now: Time) -> Self {
-        let (contact, sessions) = (SourceContact::new(now), BTreeMap::new());
-        let (parked, is_incomplete, orphaned) = (None, false, None);
-        SiteCopy { source, have: 0, contact, sessions, keys: 0, parked, is_incomplete, orphaned }
+        SiteCopy {
+            source,
+            have: 0,
+            contact: SourceContact::new(now),
+            sessions: BTreeMap::new(),
+            keys: 0,
+            parked: None,
+            is_incomplete: false,
+            is_partial: false,
+            awaits_claims: false,
+            orphaned: None,
+            office: Office::Mirror,
+        }
     }
 
     /// Returns the version of the news that the other member was told of as known here.
@@ -52,9 +79,54 @@ impl SiteCopy {
         self.sessions.keys().copied()
     }
 
-    /// Returns whether the member may be asked.
-    pub(crate) fn asks(&self) -> bool {
-        self.parked.is_none()
+    /// Returns the version to ask the member with, if it may be asked. A member that leaves forgets what this site confirms. So news is
+    /// confirmed only when all of it is kept here.
+    pub(crate) fn asks(&self) -> Option<u64> {
+        if self.parked.is_some() || self.office == Office::Dismissed {
+            None
+        } else if !self.contact.leaves() || mutant::is_on(Mutant::PartConfirmed) {
+            Some(self.have)
+        } else if self.awaits_claims {
+            None
+        } else {
+            Some(if self.is_partial { 0 } else { self.have })
+        }
+    }
+
+    /// Returns whether the member has said that it leaves: this site answers for its sessions then, whoever the next mirror is.
+    pub(crate) fn source_leaves(&self) -> bool {
+        self.contact.leaves()
+    }
+
+    /// Notes that this site is the mirror of the member.
+    pub(crate) fn become_mirror(&mut self) {
+        self.office = Office::Mirror;
+    }
+
+    /// Notes that this site is not the mirror of the member any more: it drops all but what clients may count on, because of what this
+    /// site has said.
+    pub(crate) fn become_replaced(&mut self, now: Time, out: &mut Vec<MirrorEffect>) {
+        if self.office == Office::Mirror {
+            self.office = Office::Replaced { since: now };
+            self.ask_anew(now);
+        }
+        self.drop_unneeded(now, out);
+    }
+
+    /// Returns whether the member still has to be told that nothing is known here.
+    pub(crate) fn is_to_be_dismissed(&self, at: &Surroundings<'_>) -> bool {
+        let Office::Replaced { since } = self.office else { return false };
+        // After that it expects nothing any more.
+        at.now.since(since) <= at.terms.resume_window()
+    }
+
+    /// Notes that the member does not know the version that this site has: it begins anew, unless it has only to learn that this site knows
+    /// nothing.
+    pub(crate) fn on_unknown(&mut self) {
+        self.restart();
+        if let Office::Replaced { .. } = self.office {
+            self.office = Office::Dismissed;
+        }
     }
 
     fn insert(&mut self, lease: LeaseId, session: SessionCopy) {
@@ -86,9 +158,21 @@ impl SiteCopy {
         self.drop_if(|_| true, out);
     }
 
-    /// Drops all but what clients may count on, because of what this site has said.
+    /// Drops all but what clients may count on. What is left is no answer of any version, so that none may be confirmed.
     pub(crate) fn drop_unneeded(&mut self, now: Time, out: &mut Vec<MirrorEffect>) {
+        let before = self.sessions.len();
         self.drop_if(|session| !session.is_relied_on(now), out);
+        if self.sessions.len() < before && !mutant::is_on(Mutant::DroppedConfirmed) {
+            self.ask_anew(now);
+        }
+    }
+
+    /// Asks for everything anew, also what was not asked because of news that takes something away.
+    fn ask_anew(&mut self, now: Time) {
+        if self.parked.is_some() {
+            self.contact.on_pause_end(now);
+        }
+        self.restart();
     }
 
     fn drop_if(&mut self, goes: impl Fn(&SessionCopy) -> bool, out: &mut Vec<MirrorEffect>) {
@@ -128,10 +212,13 @@ impl SiteCopy {
         last_claim: &mut ClaimNumber,
         out: &mut Vec<MirrorEffect>,
     ) {
-        let MirrorNews { version, is_first, leaves: _, ended, changed } = news;
+        let MirrorNews { version, is_first, leaves, ended, changed } = news;
         self.have = version;
+        self.is_partial &= !is_first;
         let told = |lease: LeaseId| changed.iter().any(|session| session.lease == lease.number());
-        let gone: Vec<LeaseId> = if is_first {
+        // A member that leaves does not list what it has forgotten because this site answers for it.
+        let lists_all = is_first && (!leaves || mutant::is_on(Mutant::MovedDropped));
+        let gone: Vec<LeaseId> = if lists_all {
             self.sessions.keys().copied().filter(|lease| !told(*lease)).collect()
         } else {
             ended.into_iter().filter_map(LeaseId::new).collect()
@@ -168,6 +255,8 @@ impl SiteCopy {
         if let Some(mut copy) = copy {
             copy.promised_until = promised_until;
             self.insert(lease, copy);
+        } else {
+            self.is_partial = true;
         }
     }
 
@@ -186,12 +275,19 @@ impl SiteCopy {
     /// Looks what has become of new claims: a session whose lock cannot be claimed at all is not copied.
     fn drop_refused(&mut self, at: &Surroundings<'_>, out: &mut Vec<MirrorEffect>) {
         let is_refused = |session: &mut SessionCopy| {
+            if session.has(at, |state| state == ClaimState::Asked) {
+                return false;
+            }
             let is_fresh = std::mem::take(&mut session.is_fresh);
             is_fresh && session.has(at, |state| state == ClaimState::Refused)
         };
         let all = self.sessions.iter_mut();
-        let refused = all.filter_map(|(lease, session)| is_refused(session).then_some(*lease)).collect();
+        let refused: Vec<_> =
+            all.filter_map(|(lease, session)| is_refused(session).then_some(*lease)).collect();
+        self.is_partial |= !refused.is_empty();
         self.drop_copies(refused, out);
+        self.awaits_claims =
+            self.sessions.values().any(|session| session.has(at, |state| state == ClaimState::Asked));
     }
 
     /// Answers for the sessions of a member that is in the view, if that is silent or leaves.
@@ -250,6 +346,7 @@ impl SiteCopy {
             self.sessions.get_mut(&lease).filter(|session| session.adopted == Adopted::Asked)
         {
             session.adopted = if is_adopted { Adopted::Yes } else { Adopted::Refused };
+            self.is_partial |= !is_adopted;
         }
     }
 
@@ -272,7 +369,7 @@ impl SiteCopy {
         self.adopt_all(None, at, out);
         let is_late = at.now.since(orphaned) > at.terms.resume_window();
         let decided = |session: &SessionCopy| {
-            let is_pending = session.has(at, |state| state == ClaimState::Pending);
+            let is_pending = session.has(at, ClaimState::is_open);
             let is_asked = match session.adopted {
                 Adopted::No | Adopted::Refused => return true,
                 Adopted::Asked => true,
@@ -284,7 +381,7 @@ impl SiteCopy {
             self.sessions.iter().filter(|(_, session)| decided(session)).map(|(lease, _)| *lease).collect();
         for lease in done {
             let Some(session) = self.remove(lease) else { continue };
-            if session.adopted == Adopted::Yes && !session.has(at, |state| state == ClaimState::Pending) {
+            if session.adopted == Adopted::Yes && !session.has(at, ClaimState::is_open) {
                 let (from, claims) = (self.source.site.clone(), session.keys.iter().map(|key| key.claim));
                 out.push(MirrorEffect::TakeOver { lease, from, claims: claims.collect() });
             } else {

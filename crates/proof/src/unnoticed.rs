@@ -10,6 +10,9 @@ use meshlock_protocol::mutant::Mutant;
 
 use crate::models;
 
+/// Why no proof notices a deliberate bug of an algorithm in [`models::WITHOUT`].
+const NO_MODEL: &str = "the algorithm has no model";
+
 /// Deliberate bugs that belong to no model: the bug, what it is a bug of, and the reason.
 pub const MUTANTS: &[(Mutant, &str, &str)] = &[
     (
@@ -17,6 +20,10 @@ pub const MUTANTS: &[(Mutant, &str, &str)] = &[
         "`ricart-agrawala`",
         "it is in the normal form of endless runs, and changes nothing that sites do",
     ),
+    (Mutant::NeilsenMizunoForgottenFollow, "`neilsen-mizuno`", NO_MODEL),
+    (Mutant::NeilsenMizunoPrivilegeKept, "`neilsen-mizuno`", NO_MODEL),
+    (Mutant::CaoSinghalTransferKept, "`cao-singhal`", NO_MODEL),
+    (Mutant::CaoSinghalUntoldForward, "`cao-singhal`", NO_MODEL),
     (Mutant::FenceClockDeaf, "the host", "it is in the host, which is no part of an algorithm"),
 ];
 

@@ -16,7 +16,6 @@ use std::str::FromStr;
 
 /// With whom a process is willing to be inside at the same time. Later ones admit fewer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Mode {
     /// Together with others that are shared, and with one that is upgradeable.
     Shared,
@@ -26,6 +25,13 @@ pub enum Mode {
     #[default]
     Exclusive,
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Mode {
+    0 => Shared,
+    1 => Upgradeable,
+    2 => Exclusive,
+} }
 
 impl Mode {
     /// All modes, from the one that admits most.

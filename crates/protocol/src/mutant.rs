@@ -55,6 +55,10 @@ pub enum Mutant {
     RequesterForgottenInquire,
     /// The same: a site yields although it is inside.
     RequesterYieldsInside,
+    /// `cao-singhal`: a site that yields a permission still passes it on as it was told before.
+    CaoSinghalTransferKept,
+    /// `cao-singhal`: a site that leaves does not tell the arbiter to whom it has passed its permission on.
+    CaoSinghalUntoldForward,
     /// `sanders`: a grant that had to be remembered is not.
     SandersForgottenGrant,
     /// `suzuki-kasami`: the token stays where it was, too, when it is sent.
@@ -65,6 +69,10 @@ pub enum Mutant {
     RaymondForgottenRequest,
     /// `naimi-trehel`: a request is not passed on.
     NaimiTrehelForgottenForward,
+    /// `neilsen-mizuno`: a site that waits forgets who follows it.
+    NeilsenMizunoForgottenFollow,
+    /// `neilsen-mizuno`: the privilege stays where it was, too, when it is sent.
+    NeilsenMizunoPrivilegeKept,
     /// `bulgannawar-vaidya`: an INFORM is obeyed although it is old.
     BulgannawarVaidyaStaleInform,
     /// `raymond-k`: a late reply to an old request is credited to the new one.
@@ -113,7 +121,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Every mutant of an algorithm, but those of the normal form and those of [`MODES`](Mutant::MODES).
-    pub const ALL: [Mutant; 39] = [
+    pub const ALL: [Mutant; 43] = [
         Mutant::LamportLostMax,
         Mutant::LamportDeafClock,
         Mutant::LamportReleaseNotToAll,
@@ -137,11 +145,15 @@ impl Mutant {
         Mutant::ArbiterOwesOn,
         Mutant::RequesterForgottenInquire,
         Mutant::RequesterYieldsInside,
+        Mutant::CaoSinghalTransferKept,
+        Mutant::CaoSinghalUntoldForward,
         Mutant::SandersForgottenGrant,
         Mutant::SuzukiKasamiTokenKept,
         Mutant::HeuristicForgottenWaiter,
         Mutant::RaymondForgottenRequest,
         Mutant::NaimiTrehelForgottenForward,
+        Mutant::NeilsenMizunoForgottenFollow,
+        Mutant::NeilsenMizunoPrivilegeKept,
         Mutant::BulgannawarVaidyaStaleInform,
         Mutant::RaymondKOldReply,
         Mutant::RaymondKOffByOne,

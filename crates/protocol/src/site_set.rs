@@ -71,12 +71,19 @@ impl SiteSet {
 
     /// All sites `0..sites`.
     pub fn all(sites: usize) -> Self {
-        SiteId::all(sites).collect()
+        let (whole, rest) = (sites / BITS, sites % BITS);
+        let mut words = Words::from_elem(u64::MAX, whole);
+        if rest > 0 {
+            words.push((1 << rest) - 1);
+        }
+        SiteSet { words }
     }
 
     /// All sites `0..sites` but one.
     pub fn all_but(me: SiteId, sites: usize) -> Self {
-        SiteId::all(sites).filter(|&site| site != me).collect()
+        let mut all = SiteSet::all(sites);
+        all.remove(me);
+        all
     }
 
     /// Whether `site` is in the set.
@@ -100,9 +107,11 @@ impl SiteSet {
     /// Removes `site`. Returns whether it was there.
     #[inline]
     pub fn remove(&mut self, site: SiteId) -> bool {
-        let there = self.contains(site);
-        if there {
-            self.words[site.index() / BITS] &= !(1 << (site.index() % BITS));
+        let bit = 1 << (site.index() % BITS);
+        let Some(word) = self.words.get_mut(site.index() / BITS) else { return false };
+        let there = *word & bit != 0;
+        *word &= !bit;
+        if *word == 0 {
             self.trim();
         }
         there
@@ -235,6 +244,25 @@ mod tests {
         let read = |words: &[u64]| SiteSet::try_from(Words::from_slice(words));
         assert!(read(&[0]).is_err() && read(&[1, 0]).is_err());
         assert_eq!(read(&[2]), Ok(set(&[1])));
+    }
+
+    #[test]
+    fn all_sites_are_those_that_would_be_inserted_one_by_one() {
+        for sites in [0, 1, 2, 10, 63, 64, 65, 127, 128, 129, 1000] {
+            assert_eq!(SiteSet::all(sites), SiteId::all(sites).collect());
+            for me in [0, 1, 62, 63, 64, 128, 999, 5000].map(SiteId::new) {
+                let others: SiteSet = SiteId::all(sites).filter(|&site| site != me).collect();
+                assert_eq!(SiteSet::all_but(me, sites), others, "{me} of {sites}");
+            }
+        }
+    }
+
+    #[test]
+    fn removing_says_whether_the_site_was_there() {
+        let mut some = set(&[1, 64, 200]);
+        let removed = [2, 64, 64, 500, 200].map(|site| some.remove(SiteId::new(site)));
+        assert_eq!(removed, [false, true, false, false, true]);
+        assert_eq!(some, set(&[1]));
     }
 
     #[test]

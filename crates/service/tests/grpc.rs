@@ -76,6 +76,52 @@ struct HoldEvent {
 }
 
 #[derive(Clone, PartialEq, Message)]
+struct ListLocks {
+    #[prost(string, tag = "1")]
+    pattern: String,
+    #[prost(string, tag = "2")]
+    after: String,
+    #[prost(uint32, tag = "3")]
+    limit: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct LockInUse {
+    #[prost(string, tag = "1")]
+    lock: String,
+    #[prost(string, tag = "4")]
+    mode: String,
+    #[prost(message, repeated, tag = "5")]
+    holders: Vec<Holder>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct LockPage {
+    #[prost(message, repeated, tag = "1")]
+    locks: Vec<LockInUse>,
+    #[prost(string, tag = "2")]
+    next: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct LockChange {
+    #[prost(string, tag = "1")]
+    lock: String,
+    #[prost(string, tag = "2")]
+    change: String,
+    #[prost(int64, tag = "5")]
+    fence: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct LockChanges {
+    #[prost(message, repeated, tag = "1")]
+    changes: Vec<LockChange>,
+    #[prost(uint64, tag = "2")]
+    missed: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
 struct Empty {}
 
 struct Client(Grpc<Channel>);
@@ -167,5 +213,30 @@ fn an_unknown_call_is_refused_with_the_calls_that_exist() {
             assert_eq!(refused.code(), Code::Unimplemented, "{path}");
             assert!(refused.message().starts_with("Meshlock keeps locks, not data"), "{path}: {refused:?}");
         }
+    });
+}
+
+#[test]
+fn locks_are_listed_page_by_page_and_what_happens_to_them_is_told() {
+    with_api(|mut client| async move {
+        // The only field of the request is its first one, as that of a lock.
+        let mut changes: Streaming<LockChanges> = client.stream("/meshlock.v1.Locks/WatchLocks", "").await;
+        let begun = in_time("the watch begins", changes.message()).await.unwrap().unwrap();
+        assert_eq!(begun, LockChanges { changes: Vec::new(), missed: 0 });
+        let held: Grant = client.call("/meshlock.v1.Locks/Acquire", acquire("b", "")).await.unwrap();
+        let _: Grant = client.call("/meshlock.v1.Locks/Acquire", acquire("a", "")).await.unwrap();
+        let told = in_time("it is told", changes.message()).await.unwrap().unwrap();
+        let expected = LockChange { lock: "b".to_owned(), change: "acquired".to_owned(), fence: held.fence };
+        assert_eq!(told.changes[0], expected);
+        let list = |after: &str| ListLocks { pattern: String::new(), after: after.to_owned(), limit: 1 };
+        let first: LockPage = client.call("/meshlock.v1.Locks/ListLocks", list("")).await.unwrap();
+        assert_eq!((first.locks[0].lock.as_str(), first.next.as_str()), ("a", "a"));
+        let second: LockPage = client.call("/meshlock.v1.Locks/ListLocks", list("a")).await.unwrap();
+        let [lock] = &second.locks[..] else { panic!("one lock: {second:?}") };
+        assert_eq!(
+            (lock.lock.as_str(), lock.mode.as_str(), lock.holders[0].fence),
+            ("b", "exclusive", held.fence)
+        );
+        assert_eq!(second.next, "");
     });
 }

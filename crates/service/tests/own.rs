@@ -206,6 +206,86 @@ fn a_broken_lock_is_lost_by_its_holder() {
 }
 
 #[test]
+fn all_locks_are_listed_page_by_page_and_what_happens_to_them_is_told() {
+    let Some(api) = Api::start() else { return };
+    let mut changes = api.stream("GET", "/v1/changes?pattern=jobs%2F*", "");
+    assert_eq!(changes.next(), json!({ "changes": [], "missed": "0" }));
+    let acquire =
+        |lock: &str| api.post(&format!("/v1/locks/{lock}/acquire"), &json!({ "label": "backup.sh" })).1;
+    let held = acquire("jobs%2F1");
+    for lock in ["jobs%2F2", "jobs%2F3", "other"] {
+        acquire(lock);
+    }
+    let acquired = changes.find("it is acquired", |told| !told["changes"].as_array().unwrap().is_empty());
+    let first = &acquired["changes"][0];
+    assert_eq!(
+        (&first["change"], &first["lock"], &first["fence"]),
+        (&json!("acquired"), &json!("jobs/1"), &held["fence"])
+    );
+    let page = api.get("/v1/locks?limit=2");
+    let names = |page: &Value| -> Vec<String> {
+        page["locks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|lock| lock["lock"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(
+        (names(&page), &page["next"]),
+        (vec!["jobs/1".to_owned(), "jobs/2".to_owned()], &json!("jobs/2"))
+    );
+    let holder = &page["locks"][0]["holders"][0];
+    assert_eq!((&holder["who"], &holder["fence"]), (&json!("local (label \"backup.sh\")"), &held["fence"]));
+    assert_eq!(
+        (&page["locks"][0]["mode"], &page["locks"][0]["algorithm"]),
+        (&json!("exclusive"), &json!("naimi-trehel"))
+    );
+    let rest = api.get("/v1/locks?limit=2&after=jobs%2F2");
+    assert_eq!((names(&rest), &rest["next"]), (vec!["jobs/3".to_owned(), "other".to_owned()], &json!("")));
+    assert_eq!(names(&api.get("/v1/locks?pattern=other")), ["other"]);
+    for wrong in ["?limit=1001", "?limit=x", "?pattern=a*b", "?nonsense=1"] {
+        let (code, error) = api.ask("GET", &format!("/v1/locks{wrong}"), "");
+        assert_eq!((code, &error["code"]), (400, &json!("bad_request")), "{wrong}: {error}");
+    }
+    api.post("/v1/locks/jobs%2F1/break", &json!({}));
+    let is_broken =
+        |told: &Value| told["changes"].as_array().unwrap().iter().any(|change| change["change"] == "broken");
+    changes.find("it is broken", is_broken);
+}
+
+#[test]
+fn sessions_that_wait_for_each_other_are_named_and_the_youngest_is_refused_where_the_rule_says_so() {
+    let Some(api) = Api::start() else { return };
+    let session = || api.post("/v1/sessions", &json!({ "label": "transfer" })).1["session"].clone();
+    let (first, second) = (session(), session());
+    let acquire = |lock: &str, session: &Value| {
+        api.stream("POST", &format!("/v1/locks/{lock}/acquire"), &json!({ "session": session }).to_string())
+    };
+    acquire("a", &first).next();
+    acquire("b", &second).next();
+    assert_eq!(api.get("/v1/deadlocks"), json!({ "deadlocks": [], "missing": [], "complete": true }));
+    let mut waits = acquire("b", &first);
+    api.until_waiting("b", 1);
+    let mut refused = acquire("a", &second);
+    api.until_waiting("a", 1);
+    let found = api.get("/v1/deadlocks");
+    let sessions = found["deadlocks"][0]["sessions"].as_array().unwrap();
+    let locks = |of: &str| -> Vec<&str> {
+        sessions.iter().map(|stuck| stuck[of][0]["lock"].as_str().unwrap()).collect()
+    };
+    assert_eq!((sessions.len(), &found["complete"]), (2, &json!(true)));
+    assert!([["a", "b"], ["b", "a"]].contains(&[locks("holds")[0], locks("waits")[0]]), "{found}");
+    assert_eq!(sessions[0]["who"], "local (label \"transfer\")");
+    let rules = json!({ "rules": [{ "pattern": "", "algorithm": "naimi-trehel:on-deadlock=refuse" }] });
+    assert_eq!(api.ask("PUT", "/v1/rules", &rules.to_string()).0, 200);
+    assert_eq!(refused.next()["code"], "deadlock");
+    let released = api.post("/v1/locks/b/release", &json!({ "session": second }));
+    assert_eq!(released, (200, json!({ "held": true })));
+    assert_eq!(waits.next()["lock"], "b");
+}
+
+#[test]
 fn a_session_that_has_lost_a_lock_cannot_be_kept_alive() {
     let Some(api) = Api::start() else { return };
     let (_, held) = api.post("/v1/locks/a/acquire", &json!({}));

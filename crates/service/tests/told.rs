@@ -250,7 +250,7 @@ fn a_service_that_ends_says_so_to_all_and_gives_no_lock_away() {
         let take = |wait| {
             let (label, silence) = ("next".parse().unwrap(), None);
             let wanted = AcquireParams { lock: "jobs".parse().unwrap(), wait, permits: None, cause: None };
-            front.acquire(&front.in_process(), Owner::Own { label, silence }, wanted, ())
+            front.acquire(&front.in_process(), Owner::Own { label, silence, party: None }, wanted, ())
         };
         let state = take(Wait::Try).until(|state| *state != AcquireState::Waiting).await;
         assert_eq!(state, AcquireState::Ended(Ended::NotGranted(NotGranted::Busy)));

@@ -40,6 +40,8 @@ pub(crate) struct Metrics {
     group_size: u64,
     /// By entry: the time from the request to the entry.
     pub(crate) waits: Vec<Time>,
+    /// By entry, in a run with readers: whether it is a reader's.
+    pub(crate) reads: Vec<bool>,
     /// By exit: the time from the arrival of the request at its site to the exit.
     pub(crate) responses: Vec<Time>,
     /// By exit while someone waited: the time from the exit to the next entry.
@@ -68,6 +70,7 @@ impl Metrics {
             now,
             group_size: (entries / GROUPS).max(1),
             waits: Vec::with_capacity(capacity),
+            reads: Vec::with_capacity(if settings.readers > 0.0 { capacity } else { 0 }),
             responses: Vec::with_capacity(capacity),
             sync_delays: Vec::with_capacity(capacity),
             places: Vec::with_capacity(info.messages.len()),
@@ -115,8 +118,10 @@ impl Metrics {
         Some(at)
     }
 
-    pub(crate) fn entered(&mut self, site: &mut SiteCounters, now: Time, asked: Time) {
+    /// Counts an entry, and in a run with readers whether it is a reader's.
+    pub(crate) fn entered(&mut self, site: &mut SiteCounters, now: Time, asked: Time, reads: Option<bool>) {
         self.waits.push(now - asked);
+        self.reads.extend(reads);
         site.entries += 1;
         site.waited += now - asked;
         if let Some(exit) = self.open_exits.pop_front() {

@@ -50,6 +50,21 @@ pub struct Throughput {
     pub ci95: Option<f64>,
 }
 
+/// The entries in one mode, after the warm-up.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ModeReport {
+    pub entries: u64,
+    /// From the request to the entry. It has no confidence interval: the entries of one mode are no groups of equal size.
+    pub wait: Duration,
+}
+
+/// Readers and writers, counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ByMode {
+    pub shared: ModeReport,
+    pub exclusive: ModeReport,
+}
+
 /// The clock that orders requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -119,6 +134,9 @@ pub struct Report {
     pub words_per_message: Words,
     /// From the request to the entry.
     pub wait: Duration,
+    /// The same for readers and for writers, in a run with readers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_mode: Option<ByMode>,
     /// From the arrival of the request at its site to the exit.
     pub response: Duration,
     /// From an exit to the next entry, while someone waits.
@@ -191,6 +209,7 @@ pub(crate) fn of(
         messages_per_entry: MessagesPerEntry { mean, ci95, by_kind: by_kind.collect() },
         words_per_message: Words { mean: words.mean, ci95: words.ci95 },
         wait: duration(&metrics.waits, skip, size),
+        by_mode: (settings.readers > 0.0).then(|| by_mode(metrics, skip)),
         response: duration(&metrics.responses, skip, size),
         // Delays and entries are counted separately; the same share of both is warm-up.
         sync_delay: duration(
@@ -205,6 +224,15 @@ pub(crate) fn of(
         wait_by_site: sites.iter().map(|site| site.waited.as_units() / site.entries.max(1) as f64).collect(),
         requests_by_site: sites.iter().map(|site| site.requests).collect(),
     }
+}
+
+fn by_mode(metrics: &Metrics, skip: usize) -> ByMode {
+    let of = |reads: bool| {
+        let entries = metrics.waits.iter().zip(&metrics.reads).skip(skip);
+        let waits: Vec<Time> = entries.filter(|(_, read)| **read == reads).map(|(wait, _)| *wait).collect();
+        ModeReport { entries: waits.len() as u64, wait: Duration { ci95: None, ..duration(&waits, 0, 1) } }
+    };
+    ByMode { shared: of(true), exclusive: of(false) }
 }
 
 /// The same share of `length` as `part` is of `whole`.

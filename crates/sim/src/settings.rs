@@ -76,6 +76,8 @@ pub struct Settings {
     pub fifo: bool,
     /// The time that a process stays inside.
     pub inside: Distribution,
+    /// The share of the requests that are shared, from 0 to 1; the others are exclusive.
+    pub readers: f64,
     pub faults: FaultPlan,
     /// The number of entries to measure.
     pub entries: u64,
@@ -98,6 +100,7 @@ impl Settings {
             processor: SiteProcessor::Shared,
             fifo: true,
             inside: Distribution::Constant(Time::units(0.0002)),
+            readers: 0.0,
             faults: FaultPlan::default(),
             entries: 100_000,
             warm_up: WarmUp::Found,

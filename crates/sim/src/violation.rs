@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use meshlock_protocol::{PlanError, SiteId};
+use meshlock_protocol::{Mode, PlanError, SiteId};
 
 use crate::faults::Link;
 use crate::time::Time;
@@ -14,6 +14,12 @@ pub enum RunViolation {
     /// Mutual exclusion is violated.
     #[error("{inside} sites are inside at once, {permits} may be")]
     TooManyInside { inside: usize, permits: usize },
+    /// A site entered beside one that it excludes.
+    #[error("{site} entered, {mode}, while another was inside, {beside}")]
+    Excluded { site: SiteId, mode: Mode, beside: Mode },
+    /// A site became exclusive without having asked for it.
+    #[error("{site} became exclusive without having asked for it")]
+    UpgradedUnasked { site: SiteId },
     /// A site entered without a request, or while it was inside.
     #[error("{site} entered without a request")]
     Unasked { site: SiteId },

@@ -14,13 +14,14 @@ use meshlock_sim::measure;
 /// Entries of a run: enough for 20 batches.
 const ENTRIES: u64 = 200;
 
-const SHORTENED: [&str; 6] = [
+const SHORTENED: [&str; 7] = [
     "bulgannawar-1994-figure-5",
     "bulgannawar-1994-saturation",
     "bulgannawar-1994-inform",
     "bulgannawar-1994-checks",
     "bulgannawar-1994-larger-e",
     "chapter-9-maekawa-deadlocks",
+    "cao-singhal-2001",
 ];
 
 /// One line for each row of the experiment.

@@ -218,6 +218,20 @@ fn is_plain(quoted: &str) -> bool {
     quoted.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
 }
 
+/// The documents that say how many algorithms there are.
+const COUNTING: [&str; 4] = ["README.md", "docs/README.md", "docs/algorithms.md", "docs/comparison.md"];
+
+/// A number from 20 to 99 in words.
+fn in_words(number: usize) -> String {
+    const TENS: [&str; 8] = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
+    const ONES: [&str; 9] = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
+    let tens = (number / 10).checked_sub(2).and_then(|at| TENS.get(at)).expect("from 20 to 99");
+    match (number % 10).checked_sub(1) {
+        None => (*tens).to_owned(),
+        Some(ones) => format!("{tens}-{}", ONES[ones]),
+    }
+}
+
 /// Generated documents name their command in the first line, and the table of algorithms is current.
 fn check_generated(root: &Path, tree: &TrackedTree, faults: &mut Vec<String>) -> anyhow::Result<()> {
     for (document, command) in GENERATED {
@@ -229,6 +243,12 @@ fn check_generated(root: &Path, tree: &TrackedTree, faults: &mut Vec<String>) ->
     let document = generated::ALGORITHMS;
     if generated::renewed(root)? != tree.text(document)? {
         faults.push(format!("{document}: its generated table is not current; run `cargo xtask fix`"));
+    }
+    let count = format!("{} algorithms", in_words(ALL.len()));
+    for document in COUNTING {
+        if !tree.text(document)?.to_lowercase().contains(&count) {
+            faults.push(format!("{document}: does not say that there are {count}; the registry has so many"));
+        }
     }
     for info in ALL {
         let file = info.name.replace('-', "_");

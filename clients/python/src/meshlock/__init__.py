@@ -1,6 +1,6 @@
 """Locks and semaphores of a Meshlock cluster."""
 
-from ._errors import Busy, Error, Lost, TimedOut, Unavailable, Unreachable
+from ._errors import Busy, Deadlock, Error, Lost, TimedOut, Unavailable, Unreachable
 from ._aio import AsyncClient, AsyncHeld
 from ._sync import Client, Held
 
@@ -8,6 +8,7 @@ __all__ = [
     "AsyncClient",
     "AsyncHeld",
     "Busy",
+    "Deadlock",
     "Client",
     "Error",
     "Held",

@@ -23,6 +23,10 @@ class TimedOut(Error):
     """The lock was not granted within the time that the caller gave."""
 
 
+class Deadlock(Error):
+    """The request was the youngest one of a deadlock between locks, and the lock's rule says that it does not wait."""
+
+
 class Unavailable(Error):
     """The cluster cannot say who holds the lock: the node is cut off, or other nodes do not answer. Nobody is known to hold it."""
 
@@ -46,7 +50,7 @@ def of(status: int, said: Any, retry_after: float = 0.0) -> Error:
     told = said if isinstance(said, dict) else {}
     code = str(told.get("code", "unavailable" if status == 503 else "not_understood"))
     message = str(told.get("message", f"the node answered with status {status}"))
-    kinds = {"busy": Busy, "timed_out": TimedOut, "unavailable": Unavailable}
+    kinds = {"busy": Busy, "timed_out": TimedOut, "deadlock": Deadlock, "unavailable": Unavailable}
     return kinds.get(code, Error)(code, message, retry_after)
 
 

@@ -4,6 +4,7 @@
 //!
 //! - two and three sites that request twice, four that request once; nobody, the first or the last of three inside at the start;
 //! - three sites that may leave and request again in one step;
+//! - every mix of modes where the algorithm knows modes, with and without changes of mode, as far as such runs fit into memory;
 //! - K permits where the algorithm gives them: one and two, with four sites three as well;
 //! - two and three sites that request without end, where such a run ends by itself or within a window;
 //! - one failure where its paper handles failures, and a failure with a recovery where its paper handles that.
@@ -12,16 +13,17 @@
 //! request once and three that request twice, with one and two permits, but for three runs of the last kind that have more than four
 //! million states: no bypass bound is computed for so many.
 //!
-//! Larger runs are explored by a reduced search, in a table of their own.
+//! Larger runs are explored by reduced searches, and still larger ones up to symmetry as well, in tables of their own.
 
 mod record;
 mod reduced;
+mod sharing;
 
 pub use record::{CaseEnding, CaseOutcome, CaseRecord, HEADS, Malformed, is_current, read, write};
 
 use meshlock_protocol::registry::info::{Info, Permits};
 use meshlock_protocol::registry::{ALL, AnyPlan};
-use meshlock_protocol::{Cluster, Spec};
+use meshlock_protocol::{Cluster, Mode, Spec};
 
 use crate::{Bounds, Entries, NetworkModel};
 
@@ -35,7 +37,7 @@ pub(crate) const SMALL_REDUCED: usize = 10_000;
 pub(crate) const MEDIUM: usize = 300_000;
 
 /// The runs in which sites request without end, each with its window: those that end.
-const ENDLESS: [(&str, usize, Option<u8>); 28] = [
+const ENDLESS: [(&str, usize, Option<u8>); 34] = [
     ("lamport", 2, None),
     ("lamport:omit-replies", 2, None),
     ("ricart-agrawala", 2, None),
@@ -64,6 +66,12 @@ const ENDLESS: [(&str, usize, Option<u8>); 28] = [
     ("raymond-k", 2, None),
     ("raymond-k", 3, None),
     ("srimani-reddy", 2, None),
+    ("neilsen-mizuno", 2, None),
+    ("neilsen-mizuno", 3, None),
+    ("neilsen-mizuno:tree=line", 3, None),
+    ("cao-singhal", 2, Some(3)),
+    ("cao-singhal:deadlock=yield", 2, None),
+    ("cao-singhal:deadlock=yield", 3, Some(2)),
 ];
 
 /// The algorithms, with permits, of which three sites that request twice are not explored with every choice.
@@ -71,6 +79,7 @@ const TOO_LARGE: [(&str, usize); 3] = [("tree-quorum", 1), ("majority", 1), ("sr
 
 /// One run of the matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one condition of a run")]
 pub struct Case {
     /// The algorithm with its options, as a spec.
     pub spec: String,
@@ -80,8 +89,14 @@ pub struct Case {
     /// The window of an endless run.
     pub window: Option<u8>,
     pub permits: usize,
+    /// The modes that processes ask for.
+    pub modes: Vec<Mode>,
+    /// How often a process that is inside may change its mode.
+    pub changes: u8,
     /// The site that is inside at the start.
     pub holder: Option<usize>,
+    /// The mode in which it is.
+    pub held: Mode,
     pub network: NetworkModel,
     /// The number of sites that may fail.
     pub crashes: u8,
@@ -90,17 +105,21 @@ pub struct Case {
     pub returns: bool,
     /// Whether the search is reduced.
     pub reduces: bool,
+    /// Whether the search is up to symmetry.
+    pub up_to_symmetry: bool,
 }
 
 impl Case {
     /// The bounds of the exploration.
     pub fn bounds(&self) -> Bounds {
         let bounds = Bounds::new(self.sites, 1).with_permits(self.permits).over(self.network);
-        let holders: Vec<usize> = self.holder.into_iter().collect();
-        let bounds = bounds.held_by(&holders).expect("one of the sites");
+        let holders: Vec<(usize, Mode)> = self.holder.map(|site| (site, self.held)).into_iter().collect();
+        let bounds = bounds.shared_by(&holders).expect("one of the sites");
+        let bounds = bounds.with_modes(&self.modes).with_changes(self.changes);
         let Case { entries, window, crashes, returns, .. } = *self;
         let bounds = Bounds { entries, window, crashes, recoveries: self.recovers, returns, ..bounds };
-        if self.reduces { bounds.reduced() } else { bounds }
+        let bounds = if self.reduces { bounds.reduced() } else { bounds };
+        if self.up_to_symmetry { bounds.up_to_symmetry() } else { bounds }
     }
 
     /// The algorithm's name, without its options.
@@ -140,12 +159,16 @@ fn case_of(info: &Info, spec: &str, (sites, entries, permits): (usize, u8, usize
         entries: Entries::Each(entries),
         window: None,
         permits,
+        modes: vec![Mode::Exclusive],
+        changes: 0,
         holder: None,
+        held: Mode::Exclusive,
         network: info.channels.into(),
         crashes: 0,
         recovers: false,
         returns: false,
         reduces: false,
+        up_to_symmetry: false,
     }
 }
 
@@ -174,6 +197,7 @@ fn cases_of(info: &Info, spec: &str) -> Vec<Case> {
         ..case(sites, 1, 1)
     }));
     let parsed: Spec = spec.parse().expect("a spec of the registry");
+    cases.extend(sharing::cases(info, spec));
     // Not every algorithm runs in every cluster: a plane, for example, exists for some numbers of sites only.
     cases.retain(|case| AnyPlan::new(&parsed, Cluster::of(case.sites).with_permits(case.permits)).is_ok());
     cases

@@ -3,6 +3,8 @@
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
+use meshlock_protocol::Mode;
+
 use super::{Case, MEDIUM, SMALL, SMALL_REDUCED};
 use crate::bypass::MAX_STATES as BYPASS_STATES;
 use crate::{Bypass, BypassBound, Entries, NetworkModel, Property, Report, Verdict};
@@ -116,7 +118,7 @@ impl CaseRecord {
             case.sites.to_string(),
             entries(case),
             case.permits.to_string(),
-            case.holder.map_or_else(|| "nobody".to_owned(), |site| site.to_string()),
+            inside(case),
             case.network.name().to_owned(),
             case.crashes.to_string(),
             if case.recovers { "yes" } else { "no" }.to_owned(),
@@ -151,11 +153,31 @@ const NEITHER: &str = "neither";
 /// The words between the entries and the window of an endless run.
 const WINDOW: &str = "endless, window ";
 
+/// The words between the entries and the modes in which they are asked for, and behind the number of changes of mode.
+const AS: &str = " as ";
+const CHANGES: &str = " changes";
+
 fn entries(case: &Case) -> String {
-    match (case.entries, case.window) {
+    let entries = match (case.entries, case.window) {
         (Entries::Each(entries), _) => entries.to_string(),
         (Entries::Endless, None) => "endless".to_owned(),
         (Entries::Endless, Some(window)) => format!("{WINDOW}{window}"),
+    };
+    if case.modes == [Mode::Exclusive] {
+        return entries;
+    }
+    let modes: String = case.modes.iter().map(|mode| mode.letter()).collect();
+    match case.changes {
+        0 => format!("{entries}{AS}{modes}"),
+        changes => format!("{entries}{AS}{modes}, {changes}{CHANGES}"),
+    }
+}
+
+fn inside(case: &Case) -> String {
+    match (case.holder, case.held) {
+        (None, _) => "nobody".to_owned(),
+        (Some(site), Mode::Exclusive) => site.to_string(),
+        (Some(site), held) => format!("{site}{AS}{}", held.letter()),
     }
 }
 
@@ -183,12 +205,16 @@ pub const HEADS: [&str; COLUMNS] = [
 
 /// Writes all rows as a document, with the command that makes it.
 pub fn write(records: &[CaseRecord]) -> String {
-    let (reduced, full): (Vec<&CaseRecord>, Vec<&CaseRecord>) =
+    let (smaller, full): (Vec<&CaseRecord>, Vec<&CaseRecord>) =
         records.iter().partition(|record| record.case.reduces);
+    let (alike, reduced): (Vec<&CaseRecord>, Vec<&CaseRecord>) =
+        smaller.into_iter().partition(|record| record.case.up_to_symmetry);
     let mut text = write_full(&full);
-    if !reduced.is_empty() {
-        text.push_str(&reduced_section(reduced.len()));
-        write_table(&reduced, &mut text);
+    for (records, section) in [(reduced, reduced_section as fn(usize) -> String), (alike, alike_section)] {
+        if !records.is_empty() {
+            text.push_str(&section(records.len()));
+            write_table(&records, &mut text);
+        }
     }
     text
 }
@@ -216,7 +242,8 @@ later is counted again.
 
 Each of N sites requests one of K permits *entries* times. *inside* lists the sites that are inside at the start, *crashes* is the number of
 sites that may fail at any moment, *recover* says whether a failed site comes back, *return* whether a site may leave and request again
-in one step. *depth* is the number of steps from the start to the farthest state, *messages* the minimum and the maximum number of
+in one step. Where an algorithm knows modes, each of the entries is tried in each of the modes S (shared), U (upgradeable) and X (exclusive) that
+*entries* names, and who is inside may change its mode so many times as it says, to each of those. *depth* is the number of steps from the start to the farthest state, *messages* the minimum and the maximum number of
 messages of a complete run, for all its entries together (– if not counted).
 
 *bypass* is how often others can enter while a site waits, the most over all schedules and sites: from the call of its request on / from
@@ -266,6 +293,23 @@ compare reduced searches with full ones for every algorithm and variant in small
     )
 }
 
+/// What the section of searches up to symmetry says before its table.
+fn alike_section(runs: usize) -> String {
+    format!(
+        "
+{ALIKE}
+
+{runs} runs of algorithms that treat sites alike, explored by `meshlock check ALGORITHM --reduce --symmetry`: of the states that differ only in
+which site is which, one is kept and counted. That a permutation of the sites changes nothing else is found out by following each step that
+the search takes, and every image of it. What is decided is what the reduced searches above decide.
+
+The tests explore the rows again as they do those above, and compare such searches with full ones for every algorithm and variant that has a
+symmetry, in small runs ([testing.md](testing.md#one-algorithm)).
+
+"
+    )
+}
+
 fn write_table(records: &[&CaseRecord], text: &mut String) {
     let mut line = |cells: &[String]| writeln!(text, "| {} |", cells.join(" | "));
     let written = line(&HEADS.map(str::to_owned)).and_then(|()| line(&HEADS.map(|_| "---".to_owned())));
@@ -286,6 +330,9 @@ pub fn is_current(text: &str) -> bool {
 /// The heading of the table of reduced searches.
 const REDUCED: &str = "## Reduced searches";
 
+/// The heading of the table of searches up to symmetry.
+const ALIKE: &str = "## Searches up to symmetry";
+
 /// The number of lines before the rows of a table.
 const HEAD_LINES: usize = 2;
 
@@ -301,10 +348,10 @@ pub struct Malformed {
 
 /// Parses the rows of a document that [`write()`] made.
 pub fn read(text: &str) -> Result<Vec<CaseRecord>, Malformed> {
-    let (mut records, mut reduces, mut heads) = (Vec::new(), false, HEAD_LINES);
+    let (mut records, mut reduces, mut up_to_symmetry, mut heads) = (Vec::new(), false, false, HEAD_LINES);
     for (line, number) in text.lines().zip(1..) {
-        if line == REDUCED {
-            (reduces, heads) = (true, HEAD_LINES);
+        if line == REDUCED || line == ALIKE {
+            (reduces, up_to_symmetry, heads) = (true, line == ALIKE, HEAD_LINES);
         } else if line.starts_with('|') && heads > 0 {
             heads -= 1;
         } else if line.starts_with('|') {
@@ -312,7 +359,7 @@ pub fn read(text: &str) -> Result<Vec<CaseRecord>, Malformed> {
             let row = RowParser { line: number };
             let cells = cells.try_into().map_err(|_| row.malformed(line, "row of fifteen cells"))?;
             let mut record = row.record(cells)?;
-            record.case.reduces = reduces;
+            (record.case.reduces, record.case.up_to_symmetry) = (reduces, up_to_symmetry);
             records.push(record);
         }
     }
@@ -348,6 +395,33 @@ impl RowParser {
             None if cell == "–" => Ok(None),
             None => Err(self.malformed(cell, "least and most messages")),
         }
+    }
+
+    /// The modes and the number of changes, as they stand behind the entries.
+    fn modes(self, cell: Option<&str>) -> Result<(Vec<Mode>, u8), Malformed> {
+        let Some(cell) = cell else { return Ok((vec![Mode::Exclusive], 0)) };
+        let (modes, changes) =
+            cell.split_once(", ").map_or((cell, None), |(modes, changes)| (modes, Some(changes)));
+        let modes = modes.chars().map(|letter| self.mode(&letter.to_string())).collect::<Result<_, _>>()?;
+        let number = |words: &str| {
+            let number =
+                words.strip_suffix(CHANGES).ok_or_else(|| self.malformed(words, "number of changes"))?;
+            self.number(number)
+        };
+        Ok((modes, changes.map(number).transpose()?.unwrap_or(0)))
+    }
+
+    fn mode(self, letter: &str) -> Result<Mode, Malformed> {
+        let named = Mode::ALL.into_iter().find(|mode| mode.letter().to_string() == letter);
+        named.ok_or_else(|| self.malformed(letter, "letter of a mode"))
+    }
+
+    fn inside(self, cell: &str) -> Result<(Option<usize>, Mode), Malformed> {
+        Ok(match cell.split_once(AS) {
+            Some((site, mode)) => (Some(self.number(site)?), self.mode(mode)?),
+            None if cell == "nobody" => (None, Mode::Exclusive),
+            None => (Some(self.number(cell)?), Mode::Exclusive),
+        })
     }
 
     fn entries(self, cell: &str) -> Result<(Entries, Option<u8>), Malformed> {
@@ -405,19 +479,26 @@ impl RowParser {
             starvation,
             verdict,
         ] = cells;
-        let (entries, window) = self.entries(entries)?;
+        let (entries, modes) =
+            entries.split_once(AS).map_or((entries, None), |(left, right)| (left, Some(right)));
+        let ((modes, changes), (entries, window)) = (self.modes(modes)?, self.entries(entries)?);
+        let (holder, held) = self.inside(holder)?;
         let case = Case {
             spec: spec.to_owned(),
             sites: self.number(sites)?,
             entries,
             window,
             permits: self.number(permits)?,
-            holder: if holder == "nobody" { None } else { Some(self.number(holder)?) },
+            modes,
+            changes,
+            holder,
+            held,
             network: NetworkModel::named(network).ok_or_else(|| self.malformed(network, "network"))?,
             crashes: self.number(crashes)?,
             recovers: self.is_yes(recovers)?,
             returns: self.is_yes(returns)?,
             reduces: false,
+            up_to_symmetry: false,
         };
         let (ending, limit) = verdict.split_once(SWEPT).unzip();
         let outcome = CaseOutcome {

@@ -20,12 +20,18 @@
 //! Invariants that span sites are checked in the kept states only. Cycles, the bypass bound and the costs of runs are not those of the
 //! full graph, so that they are left out. Failures are no steps of one site, and the window of an endless run counts messages in flight:
 //! runs with either are not reduced.
+//!
+//! What a site can do in its bursts depends on nothing but its own state, what is on its way to it, and what it knows of entries. There are
+//! far fewer such *situations* than states, so each is looked at once ([`bursts`]) and its bursts are kept.
 
+mod bursts;
 mod commute;
 #[cfg(test)]
 mod tests;
 
-use meshlock_protocol::{Phase, SiteId};
+pub(crate) use bursts::Prospects;
+
+use meshlock_protocol::SiteId;
 use smallvec::SmallVec;
 
 use crate::apply::Applied;
@@ -33,240 +39,194 @@ use crate::moves::{Move, Taken};
 use crate::search::Search;
 use crate::state::{GlobalState, Layout};
 use crate::store::StatePlace;
-use crate::table::{Input, Table};
-
-/// A state within the bursts of one site.
-struct Stop {
-    state: GlobalState,
-    /// All ways to it by one silent delivery: from which stop, and how. The first stop has none.
-    ways: SmallVec<[(usize, Taken); 4]>,
-}
+use crate::table::Table;
+use bursts::{Burst, Last, Outlook, SilentPath, Survey};
 
 /// What a reduced search finds on its way from one state.
 pub(crate) enum Ahead<'a> {
     /// A burst, and the state after it.
-    Burst { last: Taken, applied: Applied, next: &'a GlobalState },
+    Burst { applied: Applied, next: &'a GlobalState },
     /// A state in which nothing happens by itself, after silent deliveries alone.
     End(&'a GlobalState),
+}
+
+/// The steps to what was found: worked out only if somebody asks.
+pub(crate) struct Steps<'a> {
+    table: &'a Table,
+    layout: Layout,
+    from: &'a GlobalState,
+    silent: &'a [bursts::Silent],
+    last: Option<Taken>,
 }
 
 /// The working memory in which bursts are worked out.
 #[derive(Default)]
 pub(crate) struct Lookahead {
-    stops: Vec<Stop>,
-    moves: Vec<Move>,
+    survey: Survey,
+    /// The situation of one site.
+    situation: Vec<u32>,
+    /// The state before the last step of a burst, and the one after it.
+    before: GlobalState,
     next: GlobalState,
-    /// For each site, the silent deliveries after which no message to it is left.
-    ends: Vec<Vec<SmallVec<[Silent; 8]>>>,
-    /// The local states and inputs that the table does not know. If there are any, not everything was seen.
-    pub(crate) unknown: Vec<(u32, Input)>,
+    /// Whether it looks at situations itself.
+    looks_itself: bool,
+    /// Whether the table does not know all that is needed. Then not everything was seen.
+    pub(crate) is_unknown: bool,
     /// The number of states that were looked at without being kept.
     pub(crate) passed: usize,
 }
 
-/// A silent delivery, whatever else is in flight: the packet with what its sender knew, and the branch of the site's choices.
-#[derive(Clone, Copy, Debug)]
-struct Silent {
-    code: u32,
-    branch: u32,
-}
-
 impl Lookahead {
-    /// Calls `see` for everything that a reduced search finds from `state`, with the silent deliveries that come before it.
+    /// One that looks at situations itself that the table does not know, as far as the table knows their steps.
+    pub(crate) fn that_looks_itself() -> Self {
+        Lookahead { looks_itself: true, ..Lookahead::default() }
+    }
+
+    /// Calls `see` for everything that a reduced search finds from `state`, with the steps that lead there.
     pub(crate) fn run(
         &mut self,
         table: &Table,
         layout: Layout,
         state: &GlobalState,
-        see: &mut dyn FnMut(&[Taken], Ahead<'_>),
+        see: &mut dyn FnMut(&Steps<'_>, Ahead<'_>),
     ) {
-        self.unknown.clear();
-        self.passed = 0;
-        self.ends.clear();
+        (self.is_unknown, self.passed) = (false, 0);
+        let looked: Vec<Outlook> =
+            if self.looks_itself { self.look_at_all(table, layout, state) } else { Vec::new() };
+        let mut rests: SmallVec<[&[SilentPath]; 8]> = SmallVec::new();
         for site in SiteId::all(state.locals.len()) {
-            self.look_at(table, layout, state, site, see);
+            bursts::situation(table, layout, state, site, &mut self.situation);
+            let outlook = looked.get(site.index()).or_else(|| table.prospects.of(&self.situation));
+            let Some(outlook) = outlook else {
+                self.is_unknown = true;
+                return;
+            };
+            self.passed += outlook.passed;
+            for burst in &outlook.bursts {
+                self.take(table, layout, state, (site, burst), see);
+            }
+            rests.push(&outlook.rests);
         }
-        if self.unknown.is_empty() {
-            self.judge_ends(table, layout, state, see);
-        }
+        judge_ends(table, layout, state, &rests, see);
     }
 
-    /// Runs the sites' code for everything that [`Lookahead::run`] looks up.
+    /// What each site can do; nothing if the table does not know a step.
+    fn look_at_all(&mut self, table: &Table, layout: Layout, state: &GlobalState) -> Vec<Outlook> {
+        let sites = SiteId::all(state.locals.len());
+        let outlooks = sites.map(|site| self.survey.run(table, layout, state, site));
+        outlooks.collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// Finds out everything that [`Lookahead::run`] looks up, by the sites' code.
     pub(crate) fn learn(&mut self, table: &mut Table, layout: Layout, state: &GlobalState) {
-        loop {
-            self.run(table, layout, state, &mut |_, _| {});
-            if self.unknown.is_empty() {
-                return;
+        for site in SiteId::all(state.locals.len()) {
+            bursts::situation(table, layout, state, site, &mut self.situation);
+            if table.prospects.of(&self.situation).is_some() {
+                continue;
             }
-            for (local, input) in std::mem::take(&mut self.unknown) {
-                table.learn_step(local, input);
-            }
-        }
-    }
-
-    /// Works out the bursts of one site.
-    fn look_at(
-        &mut self,
-        table: &Table,
-        layout: Layout,
-        state: &GlobalState,
-        site: SiteId,
-        see: &mut dyn FnMut(&[Taken], Ahead<'_>),
-    ) {
-        self.stops.clear();
-        self.stops.push(Stop { state: state.clone(), ways: SmallVec::new() });
-        self.ends.push(Vec::new());
-        let mut at = 0;
-        while at < self.stops.len() {
-            table.moves_of(layout, &self.stops[at].state, site, &mut self.moves);
-            for index in 0..self.moves.len() {
-                self.follow(table, layout, at, self.moves[index], see);
-            }
-            if is_at_rest(table, layout, &self.stops[at].state, site) {
-                let silent = self.silent_before(at);
-                self.ends.last_mut().expect("it was pushed").push(silent);
-            }
-            at += 1;
-        }
-        self.passed += self.stops.len() - 1;
-    }
-
-    /// Takes a step in all its branches from the stop at `at`: to another stop if it is silent, else to the end of a burst.
-    fn follow(
-        &mut self,
-        table: &Table,
-        layout: Layout,
-        at: usize,
-        step: Move,
-        see: &mut dyn FnMut(&[Taken], Ahead<'_>),
-    ) {
-        let before = &self.stops[at].state;
-        let (site, input) = table.input(layout, before, step).expect("all sites are up");
-        let local = before.locals[site.index()];
-        let (mut branch, mut branches) = (0, 1);
-        while branch < branches {
-            let Some(known) = table.step(local, input, branch) else {
-                self.unknown.push((local, input));
-                return;
-            };
-            branches = known.branches;
-            let taken = Taken { step, branch };
-            branch += 1;
-            if table.is_silent(local, input, known) {
-                if table.is_within(&[known.local]) {
-                    self.stop_after(table, layout, at, taken);
+            loop {
+                if let Some(outlook) = self.survey.run(table, layout, state, site) {
+                    table.prospects.insert(self.situation.clone(), outlook);
+                    break;
                 }
-            } else if !self.can_come_first(table, layout, at, taken) {
-                let before = &self.stops[at].state;
-                let applied = table.apply(layout, before, taken, &mut self.next).expect("the step is known");
-                see(&self.way_to(at), Ahead::Burst { last: taken, applied, next: &self.next });
+                for (local, input) in std::mem::take(&mut self.survey.unknown) {
+                    table.learn_input(local, input);
+                }
             }
         }
     }
 
-    /// Adds the stop after a silent delivery, or one more way to it.
-    fn stop_after(&mut self, table: &Table, layout: Layout, at: usize, taken: Taken) {
-        let applied = table.apply(layout, &self.stops[at].state, taken, &mut self.next);
-        applied.expect("the step is known");
-        let next = &self.next;
-        if let Some(known) = self.stops[at..].iter_mut().find(|stop| stop.state == *next) {
-            known.ways.push((at, taken));
-        } else {
-            let ways = SmallVec::from_iter([(at, taken)]);
-            self.stops.push(Stop { state: next.clone(), ways });
-        }
-    }
-
-    /// Whether `step` from the stop at `at` can change places with a silent delivery that led there: then its state is that of a shorter
-    /// burst with this delivery yet to come.
-    fn can_come_first(&mut self, table: &Table, layout: Layout, at: usize, taken: Taken) -> bool {
-        let after = &self.stops[at].state;
-        let unknown = &mut self.unknown;
-        self.stops[at].ways.iter().any(|&(from, silent)| {
-            let before = &self.stops[from].state;
-            table.commute(layout, (before, silent), (after, taken)).unwrap_or_else(|missing| {
-                unknown.push(missing);
-                false
-            })
-        })
-    }
-
-    /// The silent deliveries that lead to the stop at `at`, first to last.
-    fn way_to(&self, mut at: usize) -> SmallVec<[Taken; 8]> {
-        let mut way = SmallVec::new();
-        while let Some(&(from, taken)) = self.stops[at].ways.first() {
-            way.push(taken);
-            at = from;
-        }
-        way.reverse();
-        way
-    }
-
-    /// The same with packets by their codes, so that deliveries to other sites may come between.
-    fn silent_before(&self, mut at: usize) -> SmallVec<[Silent; 8]> {
-        let mut way = SmallVec::new();
-        while let Some(&(from, Taken { step, branch })) = self.stops[at].ways.first() {
-            let Move::Deliver(place) = step else { unreachable!("only deliveries are silent") };
-            way.push(Silent { code: self.stops[from].state.packets[place], branch });
-            at = from;
-        }
-        way.reverse();
-        way
-    }
-
-    /// Judges every state that silent deliveries alone can lead to and in which nothing happens by itself.
-    fn judge_ends(
+    /// Takes a burst.
+    fn take(
         &mut self,
         table: &Table,
         layout: Layout,
         state: &GlobalState,
-        see: &mut dyn FnMut(&[Taken], Ahead<'_>),
+        (site, burst): (SiteId, &Burst),
+        see: &mut dyn FnMut(&Steps<'_>, Ahead<'_>),
     ) {
-        if self.ends.iter().any(Vec::is_empty) {
-            return;
+        self.before.copy(state);
+        for silent in &burst.silent {
+            self.before.packets.remove(place_of(&self.before, silent.code));
         }
-        let mut chosen = vec![0; self.ends.len()];
-        loop {
-            let (mut end, mut steps) = (state.clone(), Vec::new());
-            for silent in self.ends.iter().zip(&chosen).flat_map(|(ends, &nth)| &ends[nth]) {
-                let at = end.packets.iter().position(|&code| code == silent.code).expect("it is in flight");
-                let taken = Taken { step: Move::Deliver(at), branch: silent.branch };
-                table.apply(layout, &end, taken, &mut self.next).expect("the step is known");
-                std::mem::swap(&mut end, &mut self.next);
-                steps.push(taken);
-            }
-            see(&steps, Ahead::End(&end));
-            let Some(site) = (0..chosen.len()).find(|&site| chosen[site] + 1 < self.ends[site].len()) else {
-                return;
-            };
-            chosen[site] += 1;
-            chosen[..site].fill(0);
-        }
+        self.before.locals[site.index()] = burst.local;
+        self.before.knows = layout.learn(self.before.knows, site, burst.told);
+        let step = match burst.last {
+            Last::Packet(code) => Move::Deliver(place_of(&self.before, code)),
+            Last::Process(input) => Move::Process(site, input),
+        };
+        let last = Taken { step, branch: burst.branch };
+        let applied = table.apply(layout, &self.before, last, &mut self.next).expect("the step is known");
+        let steps = Steps { table, layout, from: state, silent: &burst.silent, last: Some(last) };
+        see(&steps, Ahead::Burst { applied, next: &self.next });
     }
+}
+
+impl Steps<'_> {
+    /// The steps, first to last.
+    pub(crate) fn taken(&self) -> Vec<Taken> {
+        let mut steps = self.follow().0;
+        steps.extend(self.last);
+        steps
+    }
+
+    /// The silent deliveries, and the state after them.
+    fn follow(&self) -> (Vec<Taken>, GlobalState) {
+        let (mut state, mut next, mut steps) = (self.from.clone(), GlobalState::default(), Vec::new());
+        for silent in self.silent {
+            let taken = Taken { step: Move::Deliver(place_of(&state, silent.code)), branch: silent.branch };
+            self.table.apply(self.layout, &state, taken, &mut next).expect("the step is known");
+            std::mem::swap(&mut state, &mut next);
+            steps.push(taken);
+        }
+        (steps, state)
+    }
+}
+
+/// Judges every state that silent deliveries alone can lead to and in which nothing happens by itself: `rests` has for each site the
+/// silent deliveries after which no message to it is left.
+fn judge_ends(
+    table: &Table,
+    layout: Layout,
+    state: &GlobalState,
+    rests: &[&[SilentPath]],
+    see: &mut dyn FnMut(&Steps<'_>, Ahead<'_>),
+) {
+    if rests.iter().any(|ways| ways.is_empty()) {
+        return;
+    }
+    let mut chosen = vec![0; rests.len()];
+    loop {
+        let silent: Vec<_> = rests.iter().zip(&chosen).flat_map(|(ways, &nth)| &ways[nth]).copied().collect();
+        let steps = Steps { table, layout, from: state, silent: &silent, last: None };
+        see(&steps, Ahead::End(&steps.follow().1));
+        let Some(site) = (0..chosen.len()).find(|&site| chosen[site] + 1 < rests[site].len()) else {
+            return;
+        };
+        chosen[site] += 1;
+        chosen[..site].fill(0);
+    }
+}
+
+/// The position of the oldest packet with this code.
+fn place_of(state: &GlobalState, code: u32) -> usize {
+    state.packets.iter().position(|&other| other == code).expect("it is in flight")
 }
 
 impl Search {
     /// The burst that leads from one state to another.
     pub(crate) fn burst_between(&self, from: StatePlace, to: &[u8]) -> Option<Vec<Taken>> {
         let (mut found, mut body) = (None, Vec::new());
-        let mut see = |silent: &[Taken], seen: Ahead<'_>| {
-            if let Ahead::Burst { last, next, .. } = seen {
+        let mut see = |steps: &Steps<'_>, seen: Ahead<'_>| {
+            if let Ahead::Burst { next, .. } = seen {
                 body.clear();
                 self.layout.encode(next, &mut body);
-                if body == to {
-                    found = Some(silent.iter().copied().chain([last]).collect());
+                if found.is_none() && body == to {
+                    found = Some(steps.taken());
                 }
             }
         };
         Lookahead::default().run(&self.table, self.layout, &self.state_at(from), &mut see);
         found
     }
-}
-
-/// Whether nothing more happens to `site` by itself.
-fn is_at_rest(table: &Table, layout: Layout, state: &GlobalState, site: SiteId) -> bool {
-    let facts = table.facts(state.locals[site.index()]);
-    facts.phase != Phase::Executing
-        && !facts.has_timer
-        && state.packets.iter().all(|&code| table.label(layout.split(code).0).to != site)
 }

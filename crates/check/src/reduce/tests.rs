@@ -7,6 +7,7 @@ use meshlock_protocol::registry::ALL;
 
 use super::{Ahead, Lookahead};
 use crate::graph::Graph;
+use crate::moves::Taken;
 use crate::property::Verdict;
 use crate::search::Search;
 use crate::state::GlobalState;
@@ -104,6 +105,37 @@ fn a_reduced_search_sees_the_same_local_states_phases_and_ends() {
         println!("{}: {full} states, reduced {reduced}", info.name);
         assert!(0 < reduced && reduced < full, "{}: {full} states, reduced {reduced}", info.name);
     }
+}
+
+/// Everything that is found from a state: the steps, and the state after them.
+fn ahead(mut lookahead: Lookahead, search: &Search, state: &GlobalState) -> Vec<(Vec<Taken>, GlobalState)> {
+    let mut found = Vec::new();
+    lookahead.run(&search.table, search.layout, state, &mut |steps, seen| {
+        let (Ahead::Burst { next, .. } | Ahead::End(next)) = seen;
+        found.push((steps.taken(), next.clone()));
+    });
+    assert!(!lookahead.is_unknown, "the search has seen this state");
+    found
+}
+
+/// What is kept of a situation was worked out in the first state in which a site was in it. It is the same in every other.
+#[test]
+fn what_a_site_can_do_depends_on_its_situation_alone() {
+    let (mut looked, mut situations) = (0, 0);
+    for info in ALL {
+        let spec: Spec = info.name.parse().expect("a registered name");
+        let bounds = Bounds::new(3, 1).over(NetworkModel::from(info.channels)).reduced();
+        let mut search = Search::new(&bounds, sites_of(&spec, &bounds).expect("three sites"));
+        assert_eq!(search.run(&mut |_| {}).verdict, Verdict::Holds, "{spec}");
+        for place in Graph::of(&search, None).places {
+            let state = search.state_at(place);
+            let kept = ahead(Lookahead::default(), &search, &state);
+            assert_eq!(kept, ahead(Lookahead::that_looks_itself(), &search, &state), "{spec}");
+            looked += state.locals.len();
+        }
+        situations += search.table.prospects.count();
+    }
+    assert!(looked > situations, "{situations} situations, looked at {looked} times");
 }
 
 #[test]

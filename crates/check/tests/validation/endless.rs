@@ -15,7 +15,7 @@ use meshlock_protocol::mutant::{self, Mutant};
 const SMALL: usize = 2_000;
 
 /// Runs that are not in the matrix or have no end: sites, permits, and of how many states all that follows is compared.
-const BEYOND: [(&str, usize, usize, usize); 17] = [
+const BEYOND: [(&str, usize, usize, usize); 18] = [
     ("lamport", 3, 1, 600),
     ("lamport:omit-replies", 3, 1, 600),
     ("carvalho-roucairol", 3, 1, 2_000),
@@ -33,6 +33,7 @@ const BEYOND: [(&str, usize, usize, usize); 17] = [
     ("raymond-k", 3, 2, 600),
     ("srimani-reddy", 3, 1, 600),
     ("srimani-reddy", 3, 2, 600),
+    ("cao-singhal", 3, 1, 600),
 ];
 
 fn endless(spec: &str, sites: usize) -> (Spec, Bounds) {

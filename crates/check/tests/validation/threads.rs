@@ -27,12 +27,13 @@ fn same_on_all(spec: &str, bounds: &Bounds) -> Report {
             bypass,
             withheld,
             passed,
+            symmetry,
             path,
             round,
             memory: _,
         } = report;
         format!(
-            "{verdict:?} {states} {depth} {edges} {local_states} {swept:?} {messages:?} {bypass:?} {withheld:?} {passed:?} {path:?} {round:?}"
+            "{verdict:?} {states} {depth} {edges} {local_states} {swept:?} {messages:?} {bypass:?} {withheld:?} {passed:?} {symmetry:?} {path:?} {round:?}"
         )
     };
     let alone = on_threads(1, &spec, bounds);
@@ -50,6 +51,8 @@ fn a_spec_that_holds_is_explored_alike_on_any_number_of_threads() {
     assert_eq!(same_on_all("lamport", &Bounds::new(3, 1)).verdict, Verdict::Holds);
     let reduced = same_on_all("suzuki-kasami", &Bounds::new(3, 2).unordered().reduced());
     assert!(reduced.states < report.states / 10, "{} states", reduced.states);
+    let alike = same_on_all("naimi-trehel", &Bounds::new(4, 1).unordered().reduced().up_to_symmetry());
+    assert_eq!(alike.symmetry.map(|found| found.permutations), Some(6));
 }
 
 #[test]

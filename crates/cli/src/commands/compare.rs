@@ -10,7 +10,7 @@ use comfy_table::CellAlignment;
 use meshlock_lab::compare::split_specs;
 use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::Permits;
-use meshlock_protocol::{Info, Spec};
+use meshlock_protocol::{Demand, Info, Mode, Spec};
 use meshlock_sim::Report;
 use meshlock_sim::experiments::{Curve, Job, Plot};
 use serde_json::{Value, json};
@@ -59,6 +59,8 @@ pub(crate) struct Arguments {
 struct SweepPoint {
     spec: String,
     rate: f64,
+    /// The share of readers.
+    readers: f64,
     report: Report,
 }
 
@@ -75,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     let points: Vec<SweepPoint> = places
         .into_iter()
         .zip(reports)
-        .map(|((spec, rate), report)| SweepPoint { spec, rate, report })
+        .map(|((spec, rate, readers), report)| SweepPoint { spec, rate, readers, report })
         .collect();
     if let Some(path) = &arguments.csv {
         write_csv(path, &points)?;
@@ -95,24 +97,32 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
 
 fn specs(arguments: &Arguments) -> Result<Vec<Spec>, UsageError> {
     let fits = |info: &&&'static Info| arguments.model.permits == 1 || info.permits != Permits::One;
+    if arguments.algorithms == "all" && arguments.model.readers.iter().any(|share| *share > 0.0) {
+        let specs = ALL.iter().filter(fits).flat_map(|info| info.specs());
+        let specs = specs.map(|spec| spec.parse::<Spec>().map_err(UsageError::new));
+        let shares = |spec: &Spec| spec.values.know(Demand::of(Mode::Shared));
+        return specs.filter(|spec| spec.as_ref().map_or(true, shares)).collect();
+    }
     if arguments.algorithms == "all" {
         return Ok(ALL.iter().filter(fits).map(|info| Spec::plain(info)).collect());
     }
     split_specs(&arguments.algorithms).iter().map(|word| word.parse().map_err(UsageError::new)).collect()
 }
 
-/// The runs of the sweep, and for each its algorithm and rate.
-type Sweep = (Vec<Job>, Vec<(String, f64)>);
+/// The runs of the sweep, and for each its algorithm, its rate and its share of readers.
+type Sweep = (Vec<Job>, Vec<(String, f64, f64)>);
 
 fn sweep(arguments: &Arguments, specs: &[Spec]) -> anyhow::Result<Sweep> {
     let (mut jobs, mut places) = (Vec::new(), Vec::new());
     for spec in specs {
         for &sites in &arguments.sites {
             for &rate in &arguments.rates {
-                let rates = model::rates("--rates", &rate.to_string(), sites)?;
-                let settings = arguments.model.settings(sites, rates)?;
-                jobs.push(Job { spec: spec.to_string(), settings });
-                places.push((spec.to_string(), rate));
+                for &share in &arguments.model.readers {
+                    let rates = model::rates("--rates", &rate.to_string(), sites)?;
+                    let settings = arguments.model.with_readers(share).settings(sites, rates)?;
+                    jobs.push(Job { spec: spec.to_string(), settings });
+                    places.push((spec.to_string(), rate, share));
+                }
             }
         }
     }
@@ -124,6 +134,7 @@ fn print(points: &[SweepPoint], out: &mut dyn Write) -> anyhow::Result<()> {
         "algorithm",
         "N",
         "rate",
+        "readers",
         "messages",
         "± 95 %",
         "wait",
@@ -133,12 +144,13 @@ fn print(points: &[SweepPoint], out: &mut dyn Write) -> anyhow::Result<()> {
         "Jain",
     ];
     let mut table = output::table(&heads);
-    for SweepPoint { spec, rate, report } in points {
+    for SweepPoint { spec, rate, readers, report } in points {
         let half = |ci95: Option<f64>| ci95.map_or_else(String::new, |half| format!("{half:.3}"));
         table.add_row([
             spec.clone(),
             report.sites.to_string(),
             rate.to_string(),
+            readers.to_string(),
             format!("{:.3}", report.messages_per_entry.mean),
             half(report.messages_per_entry.ci95),
             format!("{:.3}", report.wait.mean),
@@ -160,16 +172,16 @@ fn print(points: &[SweepPoint], out: &mut dyn Write) -> anyhow::Result<()> {
 fn documents(points: &[SweepPoint]) -> anyhow::Result<Vec<Value>> {
     let document = |point: &SweepPoint| {
         let report = serde_json::to_value(&point.report)?;
-        Ok(json!({ "spec": point.spec, "rate": point.rate, "report": report }))
+        Ok(json!({ "spec": point.spec, "rate": point.rate, "readers": point.readers, "report": report }))
     };
     points.iter().map(document).collect()
 }
 
 fn write_csv(path: &Path, points: &[SweepPoint]) -> anyhow::Result<()> {
     let mut text = String::from(
-        "algorithm,sites,permits,rate,messages_per_entry,messages_ci95,wait,wait_ci95,sync_delay,throughput,jain\n",
+        "algorithm,sites,permits,rate,messages_per_entry,messages_ci95,wait,wait_ci95,sync_delay,throughput,jain,readers\n",
     );
-    for SweepPoint { spec, rate, report } in points {
+    for SweepPoint { spec, rate, readers, report } in points {
         let half = |ci95: Option<f64>| ci95.map_or_else(String::new, |half| half.to_string());
         let fields = [
             // A spec can contain commas between its options.
@@ -184,6 +196,7 @@ fn write_csv(path: &Path, points: &[SweepPoint]) -> anyhow::Result<()> {
             report.sync_delay.mean.to_string(),
             report.throughput.mean.to_string(),
             report.fairness.jain.to_string(),
+            readers.to_string(),
         ];
         text.push_str(&fields.join(","));
         text.push('\n');
@@ -194,24 +207,64 @@ fn write_csv(path: &Path, points: &[SweepPoint]) -> anyhow::Result<()> {
 /// Returns a mean and the half-width of its confidence interval.
 type Metric = fn(&Report) -> (f64, f64);
 
-/// Plots messages and waiting time over the load, or over the number of sites if there are several.
+/// What the plots are over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Axis {
+    Load,
+    Sites,
+    Readers,
+}
+
+impl Axis {
+    fn of(arguments: &Arguments) -> Axis {
+        match (arguments.sites.len(), arguments.model.readers.len()) {
+            (_, 2..) => Axis::Readers,
+            (2.., _) => Axis::Sites,
+            _ => Axis::Load,
+        }
+    }
+
+    /// Its name in files, and its label.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Axis::Load => ("load", "λ, requests per site and unit of time"),
+            Axis::Sites => ("sites", "N"),
+            Axis::Readers => ("readers", "the share of readers"),
+        }
+    }
+
+    fn at(self, point: &SweepPoint) -> f64 {
+        match self {
+            Axis::Load => point.rate,
+            Axis::Sites => point.report.sites as f64,
+            Axis::Readers => point.readers,
+        }
+    }
+}
+
+/// Plots messages and waiting time over the load, or over the number of sites or the share of readers if there are several. Over the share
+/// of readers the throughput, too, which the load does not fix if it is saturated.
 fn plots(arguments: &Arguments, points: &[SweepPoint]) -> Vec<Plot> {
-    let by_size = arguments.sites.len() > 1;
-    let (axis, across) =
-        if by_size { ("sites", "N") } else { ("load", "λ, requests per site and unit of time") };
-    let measures: [(&str, &str, Metric); 2] = [
+    let chosen = Axis::of(arguments);
+    let (axis, across) = chosen.names();
+    let measures: [(&str, &str, Metric); 3] = [
         ("messages", "messages per entry", |r| {
             (r.messages_per_entry.mean, r.messages_per_entry.ci95.unwrap_or_default())
         }),
         ("wait", "waiting time", |r| (r.wait.mean, r.wait.ci95.unwrap_or_default())),
+        ("throughput", "entries per unit of time", |r| {
+            (r.throughput.mean, r.throughput.ci95.unwrap_or_default())
+        }),
     ];
-    let rates: &[f64] = if by_size { &arguments.rates } else { &[f64::NAN] };
+    let measures = &measures[..if chosen == Axis::Readers { 3 } else { 2 }];
+    let by_rate = chosen != Axis::Load;
+    let rates: &[f64] = if by_rate { &arguments.rates } else { &[f64::NAN] };
     let mut plots = Vec::new();
-    for (name, label, measure) in measures {
+    for &(name, label, measure) in measures {
         for &rate in rates {
-            let here = |point: &&SweepPoint| !by_size || (point.rate - rate).abs() < f64::EPSILON;
-            let at = if by_size { format!(" at λ = {rate}") } else { String::new() };
-            let file = if by_size {
+            let here = |point: &&SweepPoint| !by_rate || (point.rate - rate).abs() < f64::EPSILON;
+            let at = if by_rate { format!(" at λ = {rate}") } else { String::new() };
+            let file = if by_rate {
                 format!("{name}-against-{axis}-{rate}")
             } else {
                 format!("{name}-against-{axis}")
@@ -221,18 +274,17 @@ fn plots(arguments: &Arguments, points: &[SweepPoint]) -> Vec<Plot> {
                 title: format!("{label} against {axis}{at}"),
                 x: across.to_owned(),
                 y: label.to_owned(),
-                curves: curves(points.iter().filter(here), by_size, measure),
+                curves: curves(points.iter().filter(here), chosen, measure),
             });
         }
     }
     plots
 }
 
-fn curves<'a>(points: impl Iterator<Item = &'a SweepPoint>, by_size: bool, measure: Metric) -> Vec<Curve> {
+fn curves<'a>(points: impl Iterator<Item = &'a SweepPoint>, axis: Axis, measure: Metric) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
     for point in points {
-        let x = if by_size { point.report.sites as f64 } else { point.rate };
-        let (y, half) = measure(&point.report);
+        let (x, (y, half)) = (axis.at(point), measure(&point.report));
         match curves.iter_mut().find(|curve| curve.name == point.spec) {
             Some(curve) => curve.points.push((x, y, half)),
             None => {

@@ -4,12 +4,12 @@ use std::io::Write;
 
 use clap::Args;
 use meshlock_cluster::names::{LockName, SiteName};
-use meshlock_cluster::node::LockQueue;
-use meshlock_cluster::node::{Age, InLine, line};
+use meshlock_cluster::node::{Age, Deadlocks, InLine, LockQueue, line};
 use meshlock_cluster::table::HolderReport;
-use meshlock_wire::clients::{ToClient, ToNode};
+use meshlock_wire::clients::{HAS_LISTINGS, ToClient, ToNode};
 use serde_json::{Value, json};
 
+use super::deadlocks;
 use super::status::who;
 use super::target::{ANSWER_WITHIN, Target, lock_name, unexpected};
 use crate::output::{self, CommandOutcome, Printable};
@@ -27,11 +27,25 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let Arguments { name, target } = arguments;
-    let queue = ask(&mut target.connect("queue")?, name)?;
+    let mut remote = target.connect("queue")?;
+    let queue = ask(&mut remote, name)?;
+    // Nobody is in a deadlock who waits for nothing.
+    let deadlocks = if totals(&queue).1 > 0 && remote.version() >= HAS_LISTINGS {
+        deadlocks::ask(&mut remote)?
+    } else {
+        Deadlocks::default()
+    };
+    let deadlocks = deadlocks::of_lock(&deadlocks, name);
     if target.json {
-        output::json(out, &document(name, &queue))?;
+        let mut document = document(name, &queue);
+        document["deadlocks"] = deadlocks.into_iter().map(deadlocks::document_of).collect();
+        output::json(out, &document)?;
     } else {
         print(name, &queue, out)?;
+        for deadlock in deadlocks {
+            writeln!(out, "These wait for each other, and none of them gets what it waits for:")?;
+            deadlocks::print_one(deadlock, out)?;
+        }
     }
     Ok(CommandOutcome::Done)
 }

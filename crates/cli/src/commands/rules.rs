@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use meshlock_cluster::rules::deadlock::with_option;
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_wire::clients::{ToClient, ToNode};
 
@@ -18,6 +19,15 @@ use meshlock_client::{Connection, ConnectionError};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: RulesCommand,
+}
+
+/// What happens to the youngest request of a deadlock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OnDeadlock {
+    /// It waits, as do the others
+    Wait,
+    /// It is refused, with an error of its own
+    Refuse,
 }
 
 #[derive(Debug, Subcommand)]
@@ -40,6 +50,9 @@ enum RulesCommand {
         /// How many of them at one site, at most 128 [default: as many as --permits]
         #[arg(long)]
         per_site: Option<u32>,
+        /// What happens to a request for such a lock that is the youngest one of a deadlock; it is found within about 3 s
+        #[arg(long, value_name = "WHAT", default_value = "wait")]
+        deadlock: OnDeadlock,
         #[command(flatten)]
         target: Target,
     },
@@ -65,9 +78,14 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
             let status = target::status(&mut target.connect("rules show")?)?;
             show(target, &status.view.rules, status.view.epoch.number(), out)
         }
-        RulesCommand::Set { pattern, algorithm, permits, per_site, target } => {
+        RulesCommand::Set { pattern, algorithm, permits, per_site, deadlock, target } => {
             let per_site = per_site.unwrap_or(*permits);
-            let clause = Clause { algorithm: algorithm.clone(), permits: *permits, per_site };
+            let algorithm = match deadlock {
+                // It may be among the options, as `rules show` prints it.
+                OnDeadlock::Wait => algorithm.clone(),
+                OnDeadlock::Refuse => with_option(algorithm, true),
+            };
+            let clause = Clause { algorithm, permits: *permits, per_site };
             let mut remote = target.connect("rules set")?;
             let mut rules = target::status(&mut remote)?.view.rules;
             put(&mut rules, pattern, clause);

@@ -13,6 +13,7 @@ mod finding;
 mod follow;
 mod forwarding;
 mod load;
+mod locks;
 mod moving;
 mod operate;
 mod otlp;

@@ -175,6 +175,9 @@ impl RelayedSession {
             | ToClient::VotersRefused { tag, .. }
             | ToClient::Access { tag, .. }
             | ToClient::AccessSet { tag, .. }
+            | ToClient::LockPage { tag, .. }
+            | ToClient::Changes { tag, .. }
+            | ToClient::Deadlocks { tag, .. }
             | ToClient::Diagnoses { tag, .. } => {
                 self.waiting.remove(&tag);
                 self.questions.remove(&tag);

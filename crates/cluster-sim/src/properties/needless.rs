@@ -169,6 +169,7 @@ impl Needless {
             | ClusterFault::Break { .. }
             | ClusterFault::ClientCrash { .. }
             | ClusterFault::Mover(_)
+            | ClusterFault::AtMirror(_)
             | ClusterFault::Leave { .. }
             | ClusterFault::Rules { .. }
             | ClusterFault::Voters { .. }

@@ -127,6 +127,7 @@ impl OneLease {
             | ClusterFault::Break { .. }
             | ClusterFault::ClientCrash { .. }
             | ClusterFault::Mover(_)
+            | ClusterFault::AtMirror(_)
             | ClusterFault::Leave { .. }
             | ClusterFault::Rules { .. }
             | ClusterFault::OtherCluster { .. }

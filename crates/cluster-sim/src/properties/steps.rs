@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn too_many_views_in_one_second_are_a_violation_also_if_each_changes_the_rules() {
         let mut steps = Steps::new(&SeedSettings::draw(1));
-        let view = |seed| View { rules: rules(&mut Rng::with_seed(seed), 3), ..View::default() };
+        let view = |seed| View { rules: rules(&mut Rng::with_seed(seed), seed, 3), ..View::default() };
         let (one, other) = (view(1), view(2));
         assert_ne!(one.rules, other.rules);
         let most = steps.max_views;

@@ -3,7 +3,6 @@
 use fastrand::Rng;
 
 use super::*;
-use crate::clock::Clock;
 use crate::environment::{Calendar, Environment};
 use crate::faults::CrashPoint;
 use crate::settings::rules;
@@ -60,7 +59,7 @@ fn cut(blocked: Vec<(usize, usize)>, length: u64) -> ClusterFault {
 /// A voter is away while the others cut their logs, gets a snapshot when it is back, and crashes about then while it writes something down.
 fn crash_at_snapshot(step: u64) -> Vec<(u64, ClusterFault)> {
     let crash = |when, down| ClusterFault::Crash { machine: 2, when, down };
-    let rules = |seed| ClusterFault::Rules { machine: 0, rules: rules(&mut Rng::with_seed(seed), 3) };
+    let rules = |seed| ClusterFault::Rules { machine: 0, rules: rules(&mut Rng::with_seed(seed), seed, 3) };
     let changes = (0..6).map(|at| (3_500_000 + at * 400_000, rules(at)));
     let away = (3 * SECOND, crash(CrashPoint::AfterOutputs(0), 3 * SECOND));
     let again = (6 * SECOND + step * 10_000, crash(CrashPoint::AtNextWrite, 50_000));

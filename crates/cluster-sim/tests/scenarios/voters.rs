@@ -45,6 +45,9 @@ fn change(cluster: &mut Cluster, at: usize, change: VoterRequest) -> Option<Vote
         | ClientAnswer::AccessRefused { .. }
         | ClientAnswer::Unavailable { .. }
         | ClientAnswer::Locks { .. }
+        | ClientAnswer::Page { .. }
+        | ClientAnswer::Deadlocks { .. }
+        | ClientAnswer::Changes { .. }
         | ClientAnswer::Leaves { .. }
         | ClientAnswer::Traced { .. }
         | ClientAnswer::Proof { .. }

@@ -297,6 +297,23 @@ impl Access {
         self.rules.is_empty()
     }
 
+    /// Returns the patterns of the locks with which `principal` may do `verb`; `None` if it may with all.
+    pub fn patterns(&self, principal: &Principal, verb: Verb) -> Option<Vec<Pattern>> {
+        if *principal == Principal::Local && !self.binds_local {
+            return None;
+        }
+        let mut patterns = Vec::new();
+        for rule in self.rules.iter().filter(|rule| rule.gives(principal, verb, Subject::Some)) {
+            match &rule.locks {
+                Names::All => return None,
+                Names::Like(pattern) => patterns.push(pattern.clone()),
+            }
+        }
+        patterns.sort();
+        patterns.dedup();
+        Some(patterns)
+    }
+
     /// Checks whether `principal` may do `verb` with `subject`.
     pub fn check(&self, principal: &Principal, verb: Verb, subject: Subject<'_>) -> Result<(), Denied> {
         let is_free = *principal == Principal::Local && !self.binds_local;

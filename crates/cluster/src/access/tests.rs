@@ -34,6 +34,33 @@ fn without_rules_only_this_machine_may_do_anything() {
 }
 
 #[test]
+fn the_patterns_of_a_principal_are_those_of_the_rules_that_give_it_something() {
+    let text = |access: &Access, who: &Principal| {
+        access
+            .patterns(who, Verb::Watch)
+            .map(|patterns| patterns.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(text(&Access::default(), &Principal::Local), None, "this machine may watch everything");
+    assert_eq!(text(&Access::default(), &named("ci")), Some(Vec::new()));
+    let access = Access::new(&[
+        rule("ci", "jobs/*", &[Verb::Watch]),
+        rule("ci*", "deploy", &[Verb::Acquire, Verb::Watch]),
+        rule("ci", "secret", &[Verb::Acquire]),
+        rule("ops", "*", &[Verb::Watch]),
+        rule("ops", "jobs/*", &[Verb::Watch]),
+    ])
+    .unwrap();
+    assert_eq!(text(&access, &named("ci")), Some(vec!["deploy".to_owned(), "jobs/*".to_owned()]));
+    assert_eq!(text(&access, &named("ops")), None);
+    for lock in ["jobs/1", "deploy", "secret", "other"] {
+        let name: LockName = lock.parse().unwrap();
+        let shown = access.patterns(&named("ci"), Verb::Watch).unwrap();
+        let is_shown = shown.iter().any(|pattern| pattern.matches(name.as_str()));
+        assert_eq!(is_shown, may(&access, &named("ci"), Verb::Watch, lock), "{lock}");
+    }
+}
+
+#[test]
 fn another_user_of_the_machine_may_do_only_what_a_rule_gives_that_user() {
     let nobody = Access::default();
     assert!(!may(&nobody, &Principal::User(1000), Verb::Acquire, "a"));

@@ -11,7 +11,10 @@ use crate::access::AccessDocument;
 use crate::claim::Proof;
 use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName, Member, SiteName};
-use crate::report::{Age, CutOff, LockQueue, SiteLocks, TraceLine, VoterRequest};
+use crate::report::{
+    Age, ChangeCursor, CutOff, Deadlocks, LockPage, LockQueue, PageQuestion, Party, SiteChanges, SiteLocks,
+    TraceLine, VoterRequest,
+};
 use crate::rules::{Rules, RulesText};
 use crate::table::{
     Acquire, ClaimEvent, LockClaim, LockEvent, LockTable, Request, RequestRefusal, Session, TraceWatch, Wait,
@@ -51,6 +54,14 @@ pub enum ClientCall {
     Break { request: Request, lock: LockName },
     /// Ask for the state of all members, and which locks are in use.
     Locks { request: Request },
+    /// Say which party the client of a session is, for deadlocks between locks.
+    JoinParty { session: Session, party: Party },
+    /// Ask for the deadlocks of the cluster.
+    Deadlocks { request: Request },
+    /// Ask which locks are in use in the whole cluster, page by page.
+    Page { request: Request, question: PageQuestion },
+    /// Ask a site what has happened to locks there after a cursor; without one, from when on it keeps that.
+    Changes { request: Request, site: SiteName, after: Option<ChangeCursor> },
     /// Make a site leave the cluster: another one, or this one.
     Remove { request: Request, site: SiteName },
     /// Change who votes.
@@ -157,6 +168,21 @@ pub enum ClientAnswer {
         /// The members that did not reply.
         missing: Vec<SiteName>,
     },
+    /// Locks that are in use in the whole cluster.
+    Page {
+        request: Request,
+        page: Box<LockPage>,
+    },
+    /// What has happened to locks at a site; `None` if it has not replied.
+    Changes {
+        request: Request,
+        changes: Option<SiteChanges>,
+    },
+    /// The deadlocks of the cluster.
+    Deadlocks {
+        request: Request,
+        deadlocks: Box<Deadlocks>,
+    },
     /// A site was told to leave.
     Leaves {
         request: Request,
@@ -212,7 +238,7 @@ impl Node {
             }
             ClientCall::ChangeMode { request, to } => {
                 self.in_table(out, |table, lease_clock, out| {
-                    table.change_mode(request, to, lease_clock, out)
+                    table.change_mode(request, to, lease_clock, out);
                 });
             }
             ClientCall::SessionEnded(_) if mutant::is_on(Mutant::GoneClientKeepsLocks) => {}
@@ -228,13 +254,15 @@ impl Node {
             ClientCall::Query { request, lock } => self.on_question(request, PeerQuestion::Queue(lock), out),
             ClientCall::Break { request, lock } => self.on_question(request, PeerQuestion::Break(lock), out),
             ClientCall::Locks { request } => self.on_question(request, PeerQuestion::Locks, out),
-            ClientCall::Remove { request, site } => {
-                let member = self.view.members.iter().find(|member| member.site == site).cloned();
-                match member {
-                    Some(member) => self.on_question(request, PeerQuestion::Leave(member), out),
-                    None => out.push(NodeOutput::Answer(ClientAnswer::Leaves { request, leaves: false })),
-                }
+            ClientCall::JoinParty { session, party } => self.join_party(session, party),
+            ClientCall::Deadlocks { request } => self.on_ask_for_deadlocks(request, out),
+            ClientCall::Page { request, question } => {
+                self.on_question(request, PeerQuestion::Page(question), out);
             }
+            ClientCall::Changes { request, site, after } => {
+                self.on_ask_for_changes(request, site, after, out);
+            }
+            ClientCall::Remove { request, site } => self.on_remove(request, &site, out),
             ClientCall::Overview { request } => {
                 let overview = Box::new(self.overview());
                 out.push(NodeOutput::Answer(ClientAnswer::Overview { request, overview }));
@@ -257,6 +285,15 @@ impl Node {
             ClientCall::Freeze => self.freeze(out),
             ClientCall::ServeCalls(serves) => self.serves_calls = serves,
             ClientCall::SendCall { to, message } => self.send_call(to, message, out),
+        }
+    }
+
+    /// Asks a member to leave; nothing is asked of a site that is none.
+    fn on_remove(&mut self, request: Request, site: &SiteName, out: &mut Vec<NodeOutput>) {
+        let member = self.view.members.iter().find(|member| member.site == *site).cloned();
+        match member {
+            Some(member) => self.on_question(request, PeerQuestion::Leave(member), out),
+            None => out.push(NodeOutput::Answer(ClientAnswer::Leaves { request, leaves: false })),
         }
     }
 

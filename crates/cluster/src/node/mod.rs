@@ -22,6 +22,7 @@ mod claims;
 mod clients;
 mod closing;
 mod config;
+mod deadlocks;
 mod detour;
 mod health;
 mod inheritance;
@@ -58,8 +59,10 @@ use crate::membership::{self, Membership};
 use crate::mutant::{self, Mutant};
 use crate::names::{ClusterName, Incarnation, Member, SiteName};
 pub use crate::report::{
-    Age, CutOff, InLine, LockQueue, SiteLocks, SiteQueue, Standing, StopEffect, TraceEvent, TraceLine,
-    VoterPresence, VoterRequest, VoterState, VotersReport, Why, line,
+    Age, ChangeCursor, ChangeKind, CutOff, Deadlock, Deadlocks, InLine, LockChange, LockPage, LockQueue,
+    LockSummary, MAX_PAGE, NameFilter, PageQuestion, SiteChange, SiteChanges, SiteLocks, SitePage, SiteQueue,
+    Standing, StopEffect, TraceEvent, TraceLine, VoterPresence, VoterRequest, VoterState, VotersReport, Why,
+    line,
 };
 use crate::rules::{Rules, RulesText};
 use crate::table::{self, LeaseClock, LockTable, Request};
@@ -182,6 +185,8 @@ pub struct Node {
     /// The view in which the leader was told that a fresh one is needed.
     told_stale: Option<Epoch>,
     next_tick: Time,
+    /// When it is looked for deadlocks next.
+    next_look: Time,
     writing: VecDeque<(WriteToken, Purpose)>,
     last_token: WriteToken,
     /// Buffers for the outputs of the table and the links, kept between calls.
@@ -352,6 +357,8 @@ impl Node {
         if self.now >= self.next_tick {
             // However long the pause was, it counts as one tick: the other sites' clocks have not stopped.
             self.next_tick = self.now + self.config.tick;
+            self.table.drop_unwanted_changes(self.now);
+            self.look_for_deadlocks(out);
             self.in_membership(out, |membership, out| membership.on_tick(out));
             self.register(out);
             self.note_quorum(out);

@@ -16,7 +16,10 @@ use serde::{Deserialize, Serialize};
 use super::packet::Content;
 use super::{ClientAnswer, Node, NodeOutput};
 use crate::names::{ClusterName, Incarnation, LockName, Member, SiteName};
-use crate::report::{CutOff, LockQueue, SiteLocks, SiteQueue, Standing, VotersReport, drop_mirrored};
+use crate::report::{
+    ChangeCursor, CutOff, Deadlock, LockQueue, PageQuestion, SiteChanges, SiteLocks, SitePage, SiteQueue,
+    SiteWaits, Standing, VotersReport, drop_mirrored, merge,
+};
 use crate::rules::Rules;
 use crate::table::{Counts, HeldLock, HolderReport, LockEvent, MAX_LISTED, Request, RequestRefusal};
 use crate::time::{Span, Time};
@@ -45,6 +48,14 @@ pub enum PeerQuestion {
     Locks,
     /// This incarnation of a site is to leave the cluster: is that you? (A later one was started on purpose.)
     Leave(Member),
+    /// Which locks are in use after this name? Versions before 7 do not have it, nor what follows.
+    Page(PageQuestion),
+    /// What has happened to locks after this cursor?
+    Changes(Option<ChangeCursor>),
+    /// Which clients hold something and wait for something else?
+    Waits,
+    /// Refuse this request of this incarnation: it is the youngest one of a deadlock.
+    Refuse { member: Member, request: u64 },
 }
 
 numbered! { PeerQuestion {
@@ -52,6 +63,10 @@ numbered! { PeerQuestion {
     1 => Break(value),
     2 => Locks,
     3 => Leave(value),
+    4 => Page(value),
+    5 => Changes(value),
+    6 => Waits,
+    7 => Refuse { member, request },
 } }
 
 /// A member's reply.
@@ -65,6 +80,14 @@ pub enum PeerReply {
     Locks(SiteLocks),
     /// Whether the member is the one that was asked to leave; then it leaves.
     Leaves(bool),
+    /// The first locks that are in use. Versions before 7 do not have it, nor what follows.
+    Page(SitePage),
+    /// What has happened to locks.
+    Changes(SiteChanges),
+    /// The clients that hold something and wait for something else.
+    Waits(SiteWaits),
+    /// Whether a request was refused.
+    Refused(bool),
 }
 
 numbered! { PeerReply {
@@ -72,6 +95,10 @@ numbered! { PeerReply {
     1 => Broken(value),
     2 => Locks(value),
     3 => Leaves(value),
+    4 => Page(value),
+    5 => Changes(value),
+    6 => Waits(value),
+    7 => Refused(value),
 } }
 
 /// The state of a site, as it reports it.
@@ -112,15 +139,73 @@ struct Waiting {
     request: Request,
     until: Time,
     missing: BTreeSet<SiteName>,
+    /// Members whose programs are too old to be asked: they are missing, and nobody waits for them.
+    unable: Vec<SiteName>,
     replies: Replies,
 }
 
+/// What the members have replied so far, by what they were asked.
 #[derive(Debug)]
-enum Replies {
+pub(super) enum Replies {
     Queue(LockName, Vec<SiteQueue>),
     Broken(Vec<CutOff>),
     Locks(Vec<SiteLocks>),
     Leaves(bool),
+    Page(PageQuestion, Vec<SitePage>),
+    Changes(Option<SiteChanges>),
+    /// Who waits for whom, and what the round before has shown.
+    Waits {
+        by: SearchFor,
+        earlier: Option<Vec<Deadlock>>,
+        sites: Vec<SiteWaits>,
+    },
+}
+
+/// Who looks for deadlocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SearchFor {
+    /// A client that wants to know them.
+    Client(Request),
+    /// This site, which may have to refuse a request.
+    Victim,
+}
+
+impl SearchFor {
+    /// Returns the request that is answered; one that no client has, if there is none.
+    pub(super) fn request(self) -> Request {
+        match self {
+            SearchFor::Client(request) => request,
+            SearchFor::Victim => Request(0),
+        }
+    }
+}
+
+impl PeerQuestion {
+    /// Returns whether only a program can answer it that knows pages of locks.
+    fn is_listing(&self) -> bool {
+        match self {
+            PeerQuestion::Page(_)
+            | PeerQuestion::Changes(_)
+            | PeerQuestion::Waits
+            | PeerQuestion::Refuse { .. } => true,
+            PeerQuestion::Queue(_)
+            | PeerQuestion::Break(_)
+            | PeerQuestion::Locks
+            | PeerQuestion::Leave(_) => false,
+        }
+    }
+}
+
+impl Content {
+    /// Returns whether only a program can read it that knows pages of locks, or what came with them.
+    pub fn is_about_listings(&self) -> bool {
+        let is_listed = |reply: &PeerReply| match reply {
+            PeerReply::Page(_) | PeerReply::Changes(_) | PeerReply::Waits(_) | PeerReply::Refused(_) => true,
+            PeerReply::Queue(_) | PeerReply::Broken(_) | PeerReply::Locks(_) | PeerReply::Leaves(_) => false,
+        };
+        matches!(self, Content::Ask { ask, .. } if ask.is_listing())
+            || matches!(self, Content::Reply { reply, .. } if is_listed(reply))
+    }
 }
 
 impl Questions {
@@ -137,11 +222,16 @@ impl Replies {
             PeerQuestion::Break(_) => Replies::Broken(Vec::new()),
             PeerQuestion::Locks => Replies::Locks(Vec::new()),
             PeerQuestion::Leave(_) => Replies::Leaves(false),
+            PeerQuestion::Page(question) => Replies::Page(question.clone(), Vec::new()),
+            PeerQuestion::Changes(_) => Replies::Changes(None),
+            PeerQuestion::Waits | PeerQuestion::Refuse { .. } => {
+                Replies::Waits { by: SearchFor::Victim, earlier: None, sites: Vec::new() }
+            }
         }
     }
 
     /// Adds the reply of `site`, if it answers the question and is within bounds.
-    fn add(&mut self, site: &SiteName, reply: PeerReply) -> bool {
+    pub(super) fn add(&mut self, site: &SiteName, reply: PeerReply) -> bool {
         match (self, reply) {
             (Replies::Queue(_, queues), PeerReply::Queue(queue))
                 if queue.site == *site && queue.is_bounded() =>
@@ -162,9 +252,38 @@ impl Replies {
                 *leaves |= does;
                 true
             }
+            (Replies::Page(question, pages), PeerReply::Page(page))
+                if page.site == *site && page.answers(question) =>
+            {
+                pages.push(page);
+                true
+            }
+            (Replies::Changes(of_site), PeerReply::Changes(changes)) if changes.is_bounded() => {
+                *of_site = Some(changes);
+                true
+            }
+            (Replies::Waits { sites, .. }, PeerReply::Waits(waits))
+                if waits.site == *site && waits.is_bounded() =>
+            {
+                sites.push(waits);
+                true
+            }
             (
-                Replies::Queue(..) | Replies::Broken(_) | Replies::Locks(_) | Replies::Leaves(_),
-                PeerReply::Queue(_) | PeerReply::Broken(_) | PeerReply::Locks(_) | PeerReply::Leaves(_),
+                Replies::Queue(..)
+                | Replies::Broken(_)
+                | Replies::Locks(_)
+                | Replies::Leaves(_)
+                | Replies::Page(..)
+                | Replies::Changes(_)
+                | Replies::Waits { .. },
+                PeerReply::Queue(_)
+                | PeerReply::Broken(_)
+                | PeerReply::Locks(_)
+                | PeerReply::Leaves(_)
+                | PeerReply::Page(_)
+                | PeerReply::Changes(_)
+                | PeerReply::Waits(_)
+                | PeerReply::Refused(_),
             ) => false,
         }
     }
@@ -173,18 +292,53 @@ impl Replies {
 impl Node {
     /// Handles a client's call for which all members have to be asked.
     pub(super) fn on_question(&mut self, request: Request, ask: PeerQuestion, out: &mut Vec<NodeOutput>) {
-        if self.questions.waiting.len() >= self.config.limits.questions {
+        if self.has_too_many_questions() {
             let why = RequestRefusal::TooManyQuestions;
             return out.push(NodeOutput::Answer(ClientAnswer::Lock(LockEvent::Refused { request, why })));
         }
         let reply = self.reply(&ask, out);
-        let others = self.others();
         let mut replies = Replies::to(&ask);
         replies.add(&self.me.site, reply);
+        self.ask_all(request, &ask, replies, self.others(), out);
+    }
+
+    /// Asks one site for its changes after a cursor, or this one.
+    pub(super) fn on_ask_for_changes(
+        &mut self,
+        request: Request,
+        site: SiteName,
+        after: Option<ChangeCursor>,
+        out: &mut Vec<NodeOutput>,
+    ) {
+        let ask = PeerQuestion::Changes(after);
+        if site == self.me.site {
+            let changes = Some(self.table.changes_after(after, self.me.incarnation, self.now));
+            return out.push(NodeOutput::Answer(ClientAnswer::Changes { request, changes }));
+        }
+        if self.has_too_many_questions() {
+            let why = RequestRefusal::TooManyQuestions;
+            return out.push(NodeOutput::Answer(ClientAnswer::Lock(LockEvent::Refused { request, why })));
+        }
+        self.ask_all(request, &ask, Replies::to(&ask), vec![site], out);
+    }
+
+    /// Asks these sites, and answers at once if there is nobody to ask.
+    pub(super) fn ask_all(
+        &mut self,
+        request: Request,
+        ask: &PeerQuestion,
+        replies: Replies,
+        sites: Vec<SiteName>,
+        out: &mut Vec<NodeOutput>,
+    ) {
+        let is_unable = |site: &SiteName| {
+            ask.is_listing() && self.old_programs.get(site).is_some_and(|program| !program.lists_locks)
+        };
+        let (unable, others): (Vec<SiteName>, Vec<SiteName>) = sites.into_iter().partition(is_unable);
         let question = self.next_question();
         let missing = others.iter().cloned().collect();
         let until = self.now + self.config.tick.times(10);
-        let asked = Waiting { question, request, until, missing, replies };
+        let asked = Waiting { question, request, until, missing, unable, replies };
         // Nobody can be asked before this incarnation is on disk.
         if others.is_empty() || !self.may_send {
             return self.conclude(asked, out);
@@ -281,6 +435,22 @@ impl Node {
                 PeerReply::Broken(cut_off)
             }
             PeerQuestion::Locks => PeerReply::Locks(self.locks()),
+            PeerQuestion::Page(question) => {
+                let (entries, more) = self.table.page(question, self.now);
+                PeerReply::Page(SitePage { site: self.me.site.clone(), entries, more })
+            }
+            PeerQuestion::Changes(after) => {
+                PeerReply::Changes(self.table.changes_after(*after, self.me.incarnation, self.now))
+            }
+            PeerQuestion::Waits => PeerReply::Waits(self.site_waits()),
+            PeerQuestion::Refuse { member, request } => {
+                let (is_me, mut refused) = (*member == self.me, false);
+                if is_me {
+                    let request = Request(*request);
+                    self.in_table(out, |table, _, out| refused = table.refuse_deadlocked(request, out));
+                }
+                PeerReply::Refused(refused)
+            }
             PeerQuestion::Leave(member) => {
                 let is_me = *member == self.me;
                 if is_me {
@@ -291,13 +461,19 @@ impl Node {
         }
     }
 
-    fn conclude(&self, waiting: Waiting, out: &mut Vec<NodeOutput>) {
-        let Waiting { request, missing, replies, .. } = waiting;
+    /// Returns whether so many questions wait for replies that no client may ask one more.
+    pub(super) fn has_too_many_questions(&self) -> bool {
+        self.questions.waiting.len() >= self.config.limits.questions
+    }
+
+    fn conclude(&mut self, waiting: Waiting, out: &mut Vec<NodeOutput>) {
+        let Waiting { request, missing, unable, replies, .. } = waiting;
+        let missing: BTreeSet<SiteName> = missing.into_iter().chain(unable).collect();
         let missing = missing.into_iter().collect();
         let answer = match replies {
             Replies::Queue(lock, mut sites) => {
                 sites.sort_by(|a, b| a.site.cmp(&b.site));
-                let rules = self.table.rules().cloned().or_else(|| Rules::new(self.view.rules.clone()).ok());
+                let rules = self.known_rules();
                 let rule = rules.as_ref().map(|rules| rules.rule(&lock));
                 let (algorithm, permits) =
                     rule.map_or((None, 1), |rule| (Some(rule.spec.info.name.to_owned()), rule.permits));
@@ -319,8 +495,25 @@ impl Node {
                 ClientAnswer::Locks { request, sites, missing }
             }
             Replies::Leaves(leaves) => ClientAnswer::Leaves { request, leaves },
+            Replies::Page(question, pages) => {
+                let rules = self.known_rules();
+                let algorithm = |lock: &LockName, permits| {
+                    let rule = rules.as_ref()?.rule(lock);
+                    let name = if rule.permits == permits { rule.spec.info.name } else { WITHOUT_RULE };
+                    Some(name.to_owned())
+                };
+                let page = Box::new(merge(&question, pages, missing, algorithm));
+                ClientAnswer::Page { request, page }
+            }
+            Replies::Changes(changes) => ClientAnswer::Changes { request, changes },
+            Replies::Waits { by, earlier, sites } => return self.on_waits(by, earlier, &sites, missing, out),
         };
         out.push(NodeOutput::Answer(answer));
+    }
+
+    /// Returns the rules of the view, if this program knows them.
+    fn known_rules(&self) -> Option<Rules> {
+        self.table.rules().cloned().or_else(|| Rules::new(self.view.rules.clone()).ok())
     }
 
     /// Returns the state of this site and which of its locks are in use.

@@ -48,7 +48,6 @@ impl Node {
         if let Some(known) = &disk.founding {
             founding.agrees_with(known)?;
         }
-        let is_new = disk.founding.is_none();
         let incarnation = first_incarnation(&disk, config.start_stamp);
         let me = Member { site: config.site.clone(), incarnation };
         let registration = VoterRegistration::new(&me.site, &founding.voters, &disk, incarnation);
@@ -96,6 +95,7 @@ impl Node {
             lease_lost_at: None,
             has_lost_quorum: false,
             told_stale: None,
+            next_look: now,
             next_tick: now + config.tick,
             writing: VecDeque::new(),
             last_token: WriteToken(0),
@@ -108,7 +108,7 @@ impl Node {
             me,
             config,
         };
-        if is_new {
+        if disk.founding.is_none() {
             node.record_founding(founding, out);
         }
         node.begin(disk, out);

@@ -288,6 +288,7 @@ impl Node {
             && (known.agrees_on_access || !content.is_about_access())
             && (known.forwards_calls || !content.is_about_calls())
             && (known.reports_records || !content.is_records())
+            && (known.lists_locks || !content.is_about_listings())
     }
 
     /// Returns whether the program of another site knows the access document, as far as this site can tell.

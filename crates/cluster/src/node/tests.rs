@@ -1,6 +1,7 @@
 //! A single node: what it does before it may send, what it refuses, how it leaves; and random bytes from other sites.
 
 mod calls;
+mod deadlocks;
 mod detours;
 mod leaving;
 mod questions;

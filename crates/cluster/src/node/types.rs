@@ -29,6 +29,8 @@ pub struct Abilities {
     pub forwards_calls: bool,
     /// It tells the leader which disks of first voters it has recorded.
     pub reports_records: bool,
+    /// Questions for pages of locks and for what happens to them, and all that came with these.
+    pub lists_locks: bool,
 }
 
 impl Abilities {
@@ -41,6 +43,7 @@ impl Abilities {
         agrees_on_access: true,
         forwards_calls: true,
         reports_records: true,
+        lists_locks: true,
     };
 }
 

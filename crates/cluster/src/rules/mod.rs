@@ -4,6 +4,7 @@
 //! patterns may match the same name, so that the order of the list never decides anything. Rules are part of the view:
 //! all members of a view apply the same ones, and a lock's algorithm changes with a view, even while it is held.
 
+pub mod deadlock;
 mod pattern;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,11 @@ pub enum RulesError {
         "rule '{pattern}': {spec} is for the checker only: it breaks what a lock promises; remove the option"
     )]
     CheckerOnly { pattern: String, spec: String },
+    /// The option `on-deadlock` has a value that does not exist.
+    #[error(
+        "rule '{pattern}': on-deadlock={given}; give on-deadlock=refuse, or leave the option out to wait"
+    )]
+    DeadlockOption { pattern: String, given: String },
     /// There are more permits than a view can have.
     #[error("rule '{pattern}': {given} {what}; give 1 to {most}")]
     Range {
@@ -107,6 +113,8 @@ pub struct LockRule {
     pub permits: u32,
     /// Maximum number of the K permits that one site may hold at once.
     pub per_site: u32,
+    /// Whether the youngest request of a [deadlock](crate::report::Deadlock) is refused if it waits for this lock.
+    pub refuses_deadlocks: bool,
 }
 
 /// Rules that have been checked.
@@ -202,6 +210,11 @@ impl Rules {
         all.map(|rule| RulePlan::new(rule, members, with_modes)).collect()
     }
 
+    /// Returns whether some rule says that deadlocks are refused.
+    pub(crate) fn refuse_deadlocks(&self) -> bool {
+        self.named.iter().map(|(_, rule)| rule).chain([&self.default]).any(|rule| rule.refuses_deadlocks)
+    }
+
     /// Returns the rule for locks that no pattern matches.
     pub fn default_rule(&self) -> &LockRule {
         &self.default
@@ -286,8 +299,9 @@ impl RulePlan {
 
 fn checked(pattern: &str, clause: &Clause) -> Result<LockRule, RulesError> {
     let named = || pattern.to_owned();
-    let spec: Spec =
-        clause.algorithm.parse().map_err(|error| RulesError::Spec { pattern: named(), error })?;
+    let (algorithm, refuses_deadlocks) = deadlock::option_of(&clause.algorithm)
+        .map_err(|given| RulesError::DeadlockOption { pattern: named(), given: given.to_owned() })?;
+    let spec: Spec = algorithm.parse().map_err(|error| RulesError::Spec { pattern: named(), error })?;
     if spec.is_for_checker_only() {
         return Err(RulesError::CheckerOnly { pattern: named(), spec: spec.to_string() });
     }
@@ -305,5 +319,5 @@ fn checked(pattern: &str, clause: &Clause) -> Result<LockRule, RulesError> {
         let (what, given) = ("permits for one site", clause.per_site);
         return Err(RulesError::Range { pattern: named(), what, given, most });
     }
-    Ok(LockRule { spec, permits: clause.permits, per_site: clause.per_site })
+    Ok(LockRule { spec, permits: clause.permits, per_site: clause.per_site, refuses_deadlocks })
 }

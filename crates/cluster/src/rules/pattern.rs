@@ -2,17 +2,20 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::RulesError;
 use crate::names::LockName;
 
 /// A pattern of lock names.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Pattern {
     text: String,
     kind: PatternKind,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum PatternKind {
     /// `jobs*`: all names with this prefix.
     Prefix,
@@ -56,6 +59,20 @@ impl Pattern {
     /// Returns a name that both match, if there is one; `other` must not sort before this pattern.
     pub(super) fn overlap(&self, other: &Pattern) -> Option<String> {
         self.matches(&other.text).then(|| other.text.clone())
+    }
+}
+
+impl TryFrom<String> for Pattern {
+    type Error = RulesError;
+
+    fn try_from(given: String) -> Result<Self, RulesError> {
+        Pattern::parse(&given)
+    }
+}
+
+impl From<Pattern> for String {
+    fn from(pattern: Pattern) -> String {
+        pattern.to_string()
     }
 }
 

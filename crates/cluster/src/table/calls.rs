@@ -9,6 +9,7 @@ use super::{
     Acquire, AcquireOutcome, LeaseClock, LockEvent, LockKey, LockTable, Request, RequestRefusal, ServedBy,
     Session, StepKind, TableAlarm, TableOutput, Wait,
 };
+use crate::report::ChangeKind;
 
 impl LockTable {
     /// Handles a client's request for a lock.
@@ -111,8 +112,8 @@ impl LockTable {
         out: &mut Vec<TableOutput>,
     ) {
         self.drop_claims_of(session);
-        let Some(client) = self.sessions.get_mut(&session) else { return };
-        client.label = None;
+        self.label_changes();
+        let Some(client) = self.sessions.get(&session) else { return };
         for request in client.requests.clone() {
             let (_, lock) = self.requests.get(&request).cloned().expect("a session's requests exist");
             if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
@@ -153,6 +154,7 @@ impl LockTable {
         if self.vacate(request, lock) {
             return;
         }
+        self.note_change(lock, ChangeKind::Released, request, lease_clock.now);
         self.proved.remove(&request);
         self.claims.on_hold_ended(request);
         forget(&mut self.requests, &mut self.sessions, request);

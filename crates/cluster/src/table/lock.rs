@@ -11,6 +11,7 @@ use meshlock_protocol::{
 };
 use smallvec::SmallVec;
 
+use super::changes::ChangeLog;
 use super::clients::{Clients, Hold, Spare, WaitingClient};
 use super::draining::Leftover;
 use super::elsewhere::HeldElsewhere;
@@ -23,6 +24,7 @@ use super::{
 use crate::cause::Cause;
 use crate::mutant::{self, Mutant};
 use crate::names::LockName;
+use crate::report::ChangeKind;
 use crate::time::Time;
 use crate::view::Placement;
 
@@ -103,6 +105,8 @@ pub(super) struct Env<'a> {
     pub(super) floor: FenceClock,
     /// Messages of this site to itself.
     pub(super) inbox: &'a mut VecDeque<(LockName, PermitMessage)>,
+    /// The last changes, while somebody asks for them.
+    pub(super) changes: &'a mut Option<Box<ChangeLog>>,
     pub(super) out: &'a mut Vec<TableOutput>,
 }
 
@@ -324,17 +328,11 @@ impl Lock {
         self.clients.holds.reserve_exact(1);
         let on = u32::try_from(lane).expect("fewer lanes than permits");
         let (stop_by, upgrades) = (None, false);
-        self.clients.holds.push(Hold {
-            request,
-            fence,
-            slot,
-            since: now,
-            stop_by,
-            lane: on,
-            mode,
-            upgrades,
-            cause,
-        });
+        let hold = Hold { request, fence, slot, since: now, stop_by, lane: on, mode, upgrades, cause };
+        if let Some(log) = env.changes {
+            log.push(env.key, ChangeKind::Acquired, &hold, now);
+        }
+        self.clients.holds.push(hold);
         let margin = env.table_config.margin;
         env.tally.granted(now.since(since), env.served);
         env.trace(lane, || StepKind::Enter(request, fence));

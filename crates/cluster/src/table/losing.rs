@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::changes::{ChangeLog, kind_of_loss};
 use super::clients::{Hold, forget};
 use super::{
     AcquireOutcome, LeaseClock, LockEvent, LockKey, LockTable, LossReason, Request, RequestRefusal, Session,
     StepKind, TableAlarm, TableOutput, TableTally,
 };
+use crate::report::ChangeKind;
 use crate::time::Time;
 
 impl LockTable {
@@ -19,7 +21,7 @@ impl LockTable {
             bound.into_iter().map(|request| (request, ends_at(request))).collect();
         for (key, lock) in self.locks.iter_mut().filter(|(_, lock)| !lock.clients.holds.is_empty()) {
             let (alarms, tally, losing) = (&mut self.alarms, &mut self.tally, &mut self.losing);
-            let mut revocation = Revocation { alarms, tally, losing, out };
+            let mut revocation = Revocation { alarms, tally, losing, changes: &mut self.changes, now, out };
             for hold in lock.clients.holds.iter_mut().filter(|hold| !self.vacated.contains_key(&hold.request))
             {
                 let ends_at = bound.get(&hold.request).copied().unwrap_or(end);
@@ -47,6 +49,15 @@ impl LockTable {
         let holding: Vec<(Request, LockKey)> =
             self.held_keys().map(|(_, request, key)| (request, key.clone())).collect();
         for (request, name) in holding {
+            if self
+                .locks
+                .get(&name)
+                .and_then(|lock| lock.hold(request))
+                .is_some_and(|hold| hold.stop_by.is_none())
+            {
+                self.note_change(&name, ChangeKind::Lost, request, now);
+            }
+            self.note_change(&name, ChangeKind::Released, request, now);
             let Some(lock) = self.locks.get_mut(&name) else { continue };
             if let Some(hold) = lock.hold(request) {
                 self.tally.holds.record(now.since(hold.since));
@@ -110,6 +121,9 @@ pub(super) struct Revocation<'a> {
     pub(super) tally: &'a mut TableTally,
     /// The number of holders that have lost the lock and have time left to stop.
     pub(super) losing: &'a mut u64,
+    /// The last changes, while somebody asks for them.
+    pub(super) changes: &'a mut Option<Box<ChangeLog>>,
+    pub(super) now: Time,
     pub(super) out: &'a mut Vec<TableOutput>,
 }
 
@@ -129,6 +143,9 @@ impl Revocation<'_> {
             hold.upgrades = false;
             *self.losing += 1;
             self.tally.lost(why);
+            if let Some(log) = &mut self.changes {
+                log.push(name, kind_of_loss(why), hold, self.now);
+            }
             self.out.push(TableOutput::LockEvent(LockEvent::Lost { request: hold.request, act_by, why }));
             self.alarms.insert((ends_at, TableAlarm::Lost(name.clone(), hold.request)));
         }

@@ -25,6 +25,7 @@
 
 mod calls;
 mod census;
+mod changes;
 mod claims;
 mod clients;
 mod draining;
@@ -35,6 +36,7 @@ mod lock;
 mod losing;
 mod modes;
 mod opening;
+mod page;
 mod permits;
 mod refusal;
 mod report;
@@ -46,6 +48,7 @@ mod tests;
 mod trace;
 mod types;
 mod waiting;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -57,9 +60,11 @@ use meshlock_protocol::{Epoch, FenceClock};
 use crate::cause::CauseOrigin;
 use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName};
+use crate::report::Party;
 use crate::time::{Span, Time};
 pub(crate) use census::Census;
 pub use census::CensusPiece;
+use changes::ChangeLog;
 use claims::Claims;
 pub use claims::{ClaimEvent, ClaimRefusal, LockClaim};
 use clients::Spare;
@@ -108,6 +113,8 @@ struct SessionState {
     requests: BTreeSet<Request>,
     /// Set when the session was cut: until when its client may rely on what it cannot prove.
     cut: Option<Time>,
+    /// Which party it is, if it says so or has a session of the wire APIs.
+    party: Option<Party>,
 }
 
 /// All locks of one site.
@@ -164,6 +171,10 @@ pub struct LockTable {
     frozen: bool,
     /// Those of them whose clients have gone since then.
     vacated: BTreeMap<Request, LockKey>,
+    /// The last changes, while somebody asks for them.
+    changes: Option<Box<ChangeLog>>,
+    /// The number of the next change, if none are kept.
+    next_change: u64,
 }
 
 impl LockTable {
@@ -200,6 +211,8 @@ impl LockTable {
             proved: BTreeSet::new(),
             frozen: false,
             vacated: BTreeMap::new(),
+            changes: None,
+            next_change: 0,
         }
     }
 
@@ -346,6 +359,7 @@ impl LockTable {
             has_drained: &mut self.has_drained,
             floor: self.floor,
             inbox: &mut self.inbox,
+            changes: &mut self.changes,
             out,
         };
         let told = env.out.len();

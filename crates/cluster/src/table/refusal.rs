@@ -60,6 +60,11 @@ pub enum RequestRefusal {
         "a shared lock cannot become {to}, because two that wanted it would wait for each other; ask for the upgradeable mode at first, or release the lock and ask again"
     )]
     UpgradeOfShared { to: Mode },
+    /// The request is the youngest one of a deadlock, and the rule of its lock says that it does not wait.
+    #[error(
+        "this request waits for clients that wait for what this one holds, and the lock's rule says on-deadlock=refuse; release what you hold, and ask again"
+    )]
+    Deadlock,
     /// The number of the request was used before.
     #[error("this request number is already in use; use a new one")]
     DuplicateRequest,

@@ -170,7 +170,7 @@ impl LockTable {
     }
 
     /// Returns the clients of this site that claim the lock, in a way that `is_meant`.
-    fn claimants(
+    pub(super) fn claimants(
         &self,
         lock: &LockName,
         now: Time,
@@ -340,7 +340,8 @@ impl LockTable {
             let ends_at = self.ends_at(request, act_by, lease_clock);
             if let Some(hold) = self.locks.get_mut(&name).and_then(|lock| lock.hold_mut(request)) {
                 let (alarms, tally, losing) = (&mut self.alarms, &mut self.tally, &mut self.losing);
-                let mut revocation = Revocation { alarms, tally, losing, out };
+                let (changes, now) = (&mut self.changes, lease_clock.now);
+                let mut revocation = Revocation { alarms, tally, losing, changes, now, out };
                 revocation.revoke(&name, hold, act_by, ends_at, by);
             }
         }
@@ -354,7 +355,7 @@ impl LockTable {
         lease_clock.lease_end.map_or(act_by, |end| end.min(act_by))
     }
 
-    fn holder(&self, hold: &Hold, now: Time) -> HolderReport {
+    pub(super) fn holder(&self, hold: &Hold, now: Time) -> HolderReport {
         HolderReport {
             label: self.label(hold.request),
             fence: hold.fence,

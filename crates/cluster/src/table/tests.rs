@@ -1,14 +1,17 @@
 //! Lock tables of several sites, without network, leases or views of their own: the test passes everything on.
 
+mod changes;
 mod choices;
 mod claims;
 mod inquiry;
 mod modes;
+mod page;
 mod permits;
 mod reports;
 mod resuming;
 mod scale;
 mod tally;
+mod waits;
 
 use std::collections::VecDeque;
 

@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use super::connected_client::{ConnectedClient, Greeted};
 use super::convert;
 use super::guarded::kill_by;
-use super::watch::ClientWatch;
+use super::watch::{ClientWatch, parsed};
 use crate::front::{
     AcquireEvent, AcquireParams, Acquisition, Admitted, ClaimNews, Front, NotAnswered, Observer, Owner,
     VotersNotChanged,
@@ -229,6 +229,16 @@ async fn answer(
         ToNode::Diagnose { others, .. } => {
             ToClient::Diagnoses { tag, sites: front.diagnose(caller, others).await? }
         }
+        ToNode::Deadlocks { .. } => {
+            ToClient::Deadlocks { tag, deadlocks: Box::new(front.deadlocks(caller).await?) }
+        }
+        ToNode::LockPage { pattern, after, limit, .. } => match parsed(&pattern) {
+            Ok(pattern) => {
+                let page = Box::new(front.lock_page(caller, pattern, after, limit).await?);
+                ToClient::LockPage { tag, page }
+            }
+            Err(error) => ToClient::Refused { tag, kind: RefusalKind::BadRequest, why: error.to_string() },
+        },
         ToNode::Hello { .. }
         | ToNode::Ping(_)
         | ToNode::Acquire { .. }
@@ -239,6 +249,8 @@ async fn answer(
         | ToNode::StayInTouch
         | ToNode::Prove { .. }
         | ToNode::Claim { .. }
+        | ToNode::Changes { .. }
+        | ToNode::Party { .. }
         | ToNode::Watch { .. } => {
             let (kind, why) = (RefusalKind::BadRequest, "this is no question".to_owned());
             ToClient::Refused { tag, kind, why }

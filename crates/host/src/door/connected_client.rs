@@ -302,6 +302,7 @@ impl ConnectedClient {
             ToNode::Cancel(tag) => self.on_end(tag, OpenRequest::cancel),
             ToNode::Release(tag) => self.on_end(tag, OpenRequest::release),
             ToNode::Guard { group } => self.guard(group),
+            ToNode::Party { party } => self.front.join_party(greeted.session, party),
             ToNode::StayInTouch => self.stays_in_touch.store(true, Ordering::Relaxed),
             ToNode::Hello { .. } | ToNode::KeepAlive => {}
             ToNode::Acquire { tag, lock, wait, permits } => self.unless_too_fast(tag, admitted, || {
@@ -316,6 +317,9 @@ impl ConnectedClient {
             ToNode::Claim { tag, proof, contact } => self.unless_too_fast(tag, admitted, || {
                 self.claim(greeted, tag, *proof, contact);
             }),
+            ToNode::Changes { tag, pattern } => {
+                self.unless_too_fast(tag, admitted, || self.tell_changes(greeted, tag, &pattern));
+            }
             ToNode::Watch { tag, pattern, states } => {
                 self.unless_too_fast(tag, admitted, || self.watch(greeted, tag, &pattern, states));
             }
@@ -329,6 +333,8 @@ impl ConnectedClient {
             | ToNode::ChangeVoters { tag, .. }
             | ToNode::Access { tag }
             | ToNode::SetAccess { tag, .. }
+            | ToNode::LockPage { tag, .. }
+            | ToNode::Deadlocks { tag }
             | ToNode::Diagnose { tag, .. } => {
                 self.unless_too_fast(tag, admitted, || self.ask(greeted.caller.clone(), tag, message));
             }
@@ -509,7 +515,9 @@ impl ConnectedClient {
 fn kind_of(message: &ToNode) -> Option<RequestKind> {
     match message {
         ToNode::Hello { .. } | ToNode::KeepAlive => None,
-        ToNode::Ping(_) | ToNode::StayInTouch | ToNode::Prove { .. } => Some(RequestKind::Renew),
+        ToNode::Ping(_) | ToNode::StayInTouch | ToNode::Prove { .. } | ToNode::Party { .. } => {
+            Some(RequestKind::Renew)
+        }
         // A guard says who must stop when a lock is lost: without it the lock could not be given back in time.
         ToNode::Cancel(_) | ToNode::Release(_) | ToNode::Guard { .. } => Some(RequestKind::GiveBack),
         ToNode::Acquire { .. }
@@ -525,6 +533,9 @@ fn kind_of(message: &ToNode) -> Option<RequestKind> {
         | ToNode::ChangeVoters { .. }
         | ToNode::Access { .. }
         | ToNode::SetAccess { .. }
+        | ToNode::LockPage { .. }
+        | ToNode::Deadlocks { .. }
+        | ToNode::Changes { .. }
         | ToNode::Diagnose { .. } => Some(RequestKind::Ask),
     }
 }

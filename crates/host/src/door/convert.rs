@@ -88,6 +88,7 @@ pub(super) fn kind_of_refusal(refusal: RequestRefusal) -> RefusalKind {
         | RequestRefusal::OlderMemberModes
         | RequestRefusal::UpgradeOfShared { .. } => RefusalKind::Other,
         RequestRefusal::Failed => RefusalKind::Failed,
+        RequestRefusal::Deadlock => RefusalKind::Deadlock,
     }
 }
 

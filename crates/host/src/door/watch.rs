@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use meshlock_cluster::node::{ClientAnswer, TraceLine};
-use meshlock_cluster::rules::Pattern;
+use meshlock_cluster::rules::{Pattern, RulesError};
 use meshlock_cluster::table::{LockEvent, Request, TraceWatch};
 use meshlock_system::{now, wall};
 use meshlock_wire::clients::{RefusalKind, Tag, ToClient};
@@ -14,7 +14,7 @@ use super::asked::OpenRequest;
 use super::connected_client::{ConnectedClient, Greeted};
 use super::convert;
 use crate::engine::Listener;
-use crate::front::{Front, NotWatched, show_line};
+use crate::front::{Changes, Front, NotWatched, show_line};
 use crate::gate::WatchUse;
 
 /// Maximum number of bytes that wait for a watching client before it loses lines.
@@ -40,11 +40,15 @@ pub(super) struct ClientWatch {
     counted: OnceLock<Option<WatchUse>>,
 }
 
+/// Parses the locks that are meant: `*` means all.
+pub(super) fn parsed(pattern: &str) -> Result<Option<Pattern>, RulesError> {
+    if pattern == "*" { Ok(None) } else { Pattern::parse(pattern).map(Some) }
+}
+
 impl ConnectedClient {
     /// Starts a watch of the locks that match `pattern`.
     pub(super) fn watch(self: &Arc<Self>, by: &Greeted, tag: Tag, pattern: &str, states: bool) {
-        let pattern = if pattern == "*" { Ok(None) } else { Pattern::parse(pattern).map(Some) };
-        let pattern = match pattern {
+        let pattern = match parsed(pattern) {
             Ok(pattern) => pattern,
             Err(error) => return self.refuse(tag, RefusalKind::BadRequest, error),
         };
@@ -64,13 +68,54 @@ impl ConnectedClient {
             Ok(counted) => drop(watching.counted.set(counted)),
             Err(error) => {
                 self.forget(tag);
-                let kind = match error {
-                    NotWatched::Denied(_) => RefusalKind::Denied,
-                    NotWatched::Limit(_) => RefusalKind::TooManyOpen,
-                };
-                self.refuse(tag, kind, error);
+                self.refuse_watch(tag, &error);
             }
         }
+    }
+
+    /// Tells the client what happens to the locks that match `pattern`, until it cancels that.
+    pub(super) fn tell_changes(self: &Arc<Self>, by: &Greeted, tag: Tag, pattern: &str) {
+        let pattern = match parsed(pattern) {
+            Ok(pattern) => pattern,
+            Err(error) => return self.refuse(tag, RefusalKind::BadRequest, error),
+        };
+        if !self.reserve(tag) {
+            return;
+        }
+        let mut watching = match self.front.changes(&by.caller, pattern) {
+            Ok(watching) => watching,
+            Err(error) => {
+                self.forget(tag);
+                return self.refuse_watch(tag, &error);
+            }
+        };
+        let client = self.clone();
+        let task = self.front.node().tasks().spawn(async move {
+            let mut untold = 0;
+            while let Some(Changes { changes, missed }) = watching.next().await {
+                untold += missed;
+                // What a client does not read in time is counted instead of kept.
+                if client.channel.waiting() > MAX_WAITING {
+                    untold += changes.len() as u64;
+                    continue;
+                }
+                client.say(&ToClient::Changes { tag, changes, missed: std::mem::take(&mut untold) });
+                client.channel.flush_soon();
+            }
+            if client.forget(tag) {
+                client.say(&ToClient::Cancelled(tag));
+                client.channel.flush_soon();
+            }
+        });
+        self.keep(tag, OpenRequest::Question(task.abort_handle()));
+    }
+
+    fn refuse_watch(&self, tag: Tag, error: &NotWatched) {
+        let kind = match error {
+            NotWatched::Denied(_) => RefusalKind::Denied,
+            NotWatched::Limit(_) => RefusalKind::TooManyOpen,
+        };
+        self.refuse(tag, kind, error);
     }
 
     /// Tells watches that have lost lines, and have room again, how many: there may be no new line for a long time.

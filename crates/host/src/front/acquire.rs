@@ -9,6 +9,7 @@ use meshlock_cluster::cause::Cause;
 use meshlock_cluster::claim::{Proof, Reserved};
 use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::node::{ClientAnswer, ClientCall};
+use meshlock_cluster::report::Party;
 use meshlock_cluster::table::{
     Acquire, ClaimEvent, ClaimRefusal, LockClaim, LockEvent, LossReason, Outage, Request, RequestRefusal,
     Session, Wait,
@@ -44,6 +45,8 @@ pub enum Owner {
         label: ClientLabel,
         /// How long the client relies on what it holds without a message from the site; `None` for as long as the site's lease lasts.
         silence: Option<Span>,
+        /// Who waits for one thing at a time and keeps what it has meanwhile, for deadlocks between locks; `None` if that is not known.
+        party: Option<Party>,
     },
 }
 
@@ -380,10 +383,13 @@ impl<O: Observer> Acquisition<O> {
         }
         let session = match owner {
             Owner::Session(session) => session,
-            Owner::Own { label, silence } => {
+            Owner::Own { label, silence, party } => {
                 let session = node.open_session();
                 self.session.store(session.0, Ordering::Relaxed);
                 introduce(node, session, label, silence);
+                if let Some(party) = party {
+                    node.call(ClientCall::JoinParty { session, party });
+                }
                 session
             }
         };

@@ -11,6 +11,7 @@
 
 mod acquire;
 mod calls;
+mod listing;
 mod permits;
 mod questions;
 mod readiness;
@@ -39,6 +40,7 @@ pub use acquire::{
     Observer, Owner,
 };
 pub use calls::{ForwardPath, NotForwarded};
+pub use listing::{ChangeWatch, Changes};
 pub use permits::PermitsError;
 pub use questions::{BrokenLock, NotAnswered, NotWatched, QueueReader, VotersNotChanged};
 pub(crate) use shown::show_line;
@@ -53,6 +55,7 @@ struct Inner {
     node: Handle,
     gate: Arc<Gate>,
     site: SiteName,
+    changes: listing::ChangeHub,
 }
 
 /// Why a client may not keep a connection.
@@ -85,7 +88,7 @@ impl Front {
         gate.replace_agreed(access.borrow_and_update().document.clone());
         node.tasks().spawn(agreed_access::keep_replacing(Arc::downgrade(&gate), access));
         node.serves_through(&gate);
-        Front(Arc::new(Inner { node, gate, site }))
+        Front(Arc::new(Inner { node, gate, site, changes: listing::ChangeHub::default() }))
     }
 
     /// Admits a request of the caller, unless the caller exceeds its rate limit.

@@ -54,6 +54,7 @@ impl PermitsError {
             | RequestRefusal::ModeOfMany { .. }
             | RequestRefusal::OlderMemberModes
             | RequestRefusal::UpgradeOfShared { .. }
+            | RequestRefusal::Deadlock
             | RequestRefusal::Failed => None,
         }
     }

@@ -341,7 +341,7 @@ impl Front {
 }
 
 /// Reports an answer that does not belong to the question, which is a bug of the node. The client gets an error and can go on.
-fn unexpected(answer: &ClientAnswer) -> NotAnswered {
+pub(super) fn unexpected(answer: &ClientAnswer) -> NotAnswered {
     debug_assert!(false, "the node answers another question: {answer:?}");
     NotAnswered::Refused("the node answers another question, which is a bug; please report it".to_owned())
 }

@@ -1,5 +1,7 @@
 //! The single admission path of a node, whichever API a request came through.
 
+mod listing;
+
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -60,7 +62,7 @@ fn params(lock: &str, wait: Wait, permits: Option<u32>) -> AcquireParams {
 
 /// An owner with a session of its own.
 fn own() -> Owner {
-    Owner::Own { label: "test".parse().unwrap(), silence: None }
+    Owner::Own { label: "test".parse().unwrap(), silence: None, party: None }
 }
 
 fn acquire(front: &Front, caller: &Admitted, params: AcquireParams) -> Arc<Acquisition<()>> {

@@ -20,6 +20,7 @@ use meshlock_cluster::access::{
     Access, AccessDocument, AgreedToken, Denied, Principal, Subject, Tokens, Verb,
 };
 use meshlock_cluster::names::LockName;
+use meshlock_cluster::rules::Pattern;
 use meshlock_cluster::time::Span;
 use meshlock_system::now;
 use meshlock_tls::Serial;
@@ -307,6 +308,15 @@ impl Gate {
         } else {
             Ok(())
         }
+    }
+
+    /// Returns the patterns of the locks with which the caller may use `verb`; `None` if it may with all. It is denied if there are none.
+    pub(crate) fn patterns(&self, caller: &Caller, verb: Verb) -> Result<Option<Vec<Pattern>>, Denied> {
+        if !caller.is_bound_by_rules() {
+            return Ok(None);
+        }
+        self.check_subject(caller, verb, Subject::Some)?;
+        Ok(self.policy().access.patterns(&caller.principal, verb))
     }
 
     /// Writes to the audit log that a caller could not be identified.

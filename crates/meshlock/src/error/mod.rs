@@ -104,6 +104,9 @@ pub enum Refusal {
     TooManyOpen,
     /// The node has failed because of a bug: its log says more.
     NodeFailed,
+    /// The request was the youngest one of a deadlock between locks, and the lock's rule says that it does not wait: release what you
+    /// hold, and ask again.
+    Deadlock,
     /// The lock was lost or released at the moment it was granted: ask again.
     GoneAgain,
     /// Another reason; the text says which.
@@ -142,13 +145,21 @@ impl AcquireError {
             NotGranted::NotClaimed(_) => Refusal::GoneAgain,
             NotGranted::Refused(NodeRefusal::TooManyLocks) => Refusal::TooManyLocks,
             NotGranted::Refused(NodeRefusal::MakingRoom) => Refusal::MakingRoom,
+            NotGranted::Refused(NodeRefusal::Deadlock) => Refusal::Deadlock,
             NotGranted::Refused(NodeRefusal::Failed) => Refusal::NodeFailed,
             NotGranted::Limit(_)
             | NotGranted::Refused(NodeRefusal::TooManyQuestions | NodeRefusal::TooManyWatches) => {
                 Refusal::TooManyOpen
             }
             NotGranted::Refused(
-                NodeRefusal::DuplicateRequest | NodeRefusal::UnknownRequest | NodeRefusal::NotHeld,
+                NodeRefusal::DuplicateRequest
+                | NodeRefusal::UnknownRequest
+                | NodeRefusal::NotHeld
+                | NodeRefusal::ExclusiveOnly { .. }
+                | NodeRefusal::NoPriorities { .. }
+                | NodeRefusal::ModeOfMany { .. }
+                | NodeRefusal::OlderMemberModes
+                | NodeRefusal::UpgradeOfShared { .. },
             ) => Refusal::Other,
         };
         AcquireError::Refused { lock, cause, why }
@@ -187,6 +198,7 @@ fn refusal_of(kind: RefusalKind) -> Refusal {
         RefusalKind::MakingRoom => Refusal::MakingRoom,
         RefusalKind::TooManyOpen => Refusal::TooManyOpen,
         RefusalKind::Failed => Refusal::NodeFailed,
+        RefusalKind::Deadlock => Refusal::Deadlock,
         RefusalKind::Other | RefusalKind::BadRequest | RefusalKind::Version | RefusalKind::Unavailable => {
             Refusal::Other
         }

@@ -42,12 +42,14 @@ fn session(lease: i64, locks: &[&str]) -> MirroredSession {
 struct Mirroring {
     mirror: Mirror,
     claims: ClaimState,
+    adopts: bool,
     version: u64,
 }
 
 impl Mirroring {
     fn new() -> Self {
-        let mut mirroring = Mirroring { mirror: Mirror::default(), claims: ClaimState::Pending, version: 0 };
+        let (mirror, claims) = (Mirror::default(), ClaimState::Pending);
+        let mut mirroring = Mirroring { mirror, claims, adopts: true, version: 0 };
         mirroring.view(&["d"]);
         assert_eq!(mirroring.look(0), [""; 0]);
         mirroring
@@ -78,7 +80,7 @@ impl Mirroring {
             MirrorEffect::Claim(claim) => format!("claim {}", claim.claim.0),
             MirrorEffect::GiveUp(claim) => format!("give up {}", claim.0),
             MirrorEffect::Adopt(adoption) => {
-                self.mirror.on_adopted(adoption.lease, true);
+                self.mirror.on_adopted(adoption.lease, self.adopts);
                 format!("adopt {} {}", adoption.lease, until(adoption.vouched))
             }
             MirrorEffect::Vouch { lease, vouched } => format!("vouch {lease} {}", until(vouched)),
@@ -101,7 +103,7 @@ impl Mirroring {
     }
 
     fn have(&self) -> Option<u64> {
-        self.mirror.question(false).map(|question| question.have)
+        self.mirror.question_to(&member("d"), false).map(|question| question.have)
     }
 }
 
@@ -199,6 +201,89 @@ fn it_answers_at_once_for_a_site_that_leaves() {
 }
 
 #[test]
+fn a_mirror_that_is_replaced_does_not_begin_to_answer() {
+    let mut d = Mirroring::new();
+    d.hears(20, false, vec![session(1, &["a"])], &[]);
+    // It was stopped: the first thing that it sees is that the site is silent and another member is its mirror.
+    d.view(&["d", "e"]);
+    assert_eq!(d.look(2000), ["give up 1"]);
+}
+
+#[test]
+fn a_mirror_that_is_replaced_keeps_what_it_has_promised_and_then_says_that_it_knows_nothing() {
+    let mut d = Mirroring::new();
+    d.hears(20, false, vec![session(1, &["a"]), session(2, &["b"])], &[]);
+    assert_eq!(d.look(2000), ["adopt 1 10010", "adopt 2 10010"]);
+    d.view(&["d", "e"]);
+    assert_eq!((d.look(2050), d.have()), (vec!["vouch 1 10010".into(), "vouch 2 10010".into()], Some(0)));
+    assert_eq!(d.hears(2100, false, vec![], &[1, 2]), ["withdraw 1 false", "withdraw 2 false"]);
+    assert_eq!((d.look(7099), d.have()), (vec![], None), "clients may count on what it has said");
+    assert_eq!((d.look(7100), d.have()), (vec!["give up 1".into(), "give up 2".into()], Some(0)));
+    assert_eq!((d.hears(7120, false, vec![], &[1, 2]), d.have()), (vec![], Some(3)));
+    d.mirror.on_unknown(&member("d"));
+    assert_eq!((d.look(7150), d.have()), (vec![], None));
+}
+
+#[test]
+fn a_mirror_that_is_replaced_confirms_nothing_of_which_it_has_dropped_something() {
+    let mut d = Mirroring::new();
+    d.hears(20, false, vec![session(1, &["a"])], &[]);
+    d.view(&["d", "e"]);
+    assert_eq!((d.look(50), d.have()), (vec!["give up 1".to_owned()], Some(0)));
+    // The site does not know the view yet.
+    assert_eq!(d.hears(60, false, vec![session(1, &["a"])], &[]), ["claim 2"]);
+    assert_eq!((d.look(70), d.have()), (vec!["give up 2".to_owned()], Some(0)));
+    // It asks for as long as the site may expect something of it.
+    assert_eq!((d.look(10_050), d.have()), (vec![], Some(0)));
+    assert_eq!((d.look(10_051), d.have()), (vec![], None));
+}
+
+#[test]
+fn a_mirror_answers_for_a_site_that_leaves_although_another_one_is_its_mirror_by_then() {
+    let mut d = Mirroring::new();
+    d.hears(20, true, vec![session(1, &["a"])], &[]);
+    assert_eq!(d.look(20), ["adopt 1 for ever"]);
+    d.view(&["d", "e"]);
+    assert_eq!((d.look(50), d.have()), (vec!["vouch 1 for ever".to_owned()], Some(1)));
+}
+
+#[test]
+fn it_confirms_nothing_to_a_site_that_leaves_that_it_cannot_keep() {
+    let mut d = Mirroring::new();
+    d.claims = ClaimState::Refused;
+    d.hears(20, false, vec![session(1, &["a"])], &[]);
+    assert_eq!((d.look(30), d.have()), (vec!["give up 1".to_owned()], Some(1)), "it has a share of its own");
+    d.hears(40, true, vec![], &[]);
+    assert_eq!((d.look(40), d.have()), (vec![], Some(0)), "the site would forget the session and be gone");
+    // It is told of everything anew, and the claim is not answered at once.
+    d.version = 0;
+    d.claims = ClaimState::Asked;
+    assert_eq!(d.hears(60, true, vec![session(1, &["a"])], &[]), ["claim 2"]);
+    assert_eq!((d.look(60), d.have()), (vec!["adopt 1 for ever".to_owned()], None));
+    d.claims = ClaimState::Pending;
+    assert_eq!((d.look(110), d.have()), (vec!["vouch 1 for ever".to_owned()], Some(1)));
+}
+
+#[test]
+fn it_confirms_nothing_to_a_site_that_leaves_for_which_its_host_does_not_answer() {
+    let mut d = Mirroring::new();
+    d.adopts = false;
+    d.hears(20, true, vec![session(1, &["a"])], &[]);
+    assert_eq!((d.look(20), d.have()), (vec!["adopt 1 for ever".to_owned()], Some(0)));
+}
+
+#[test]
+fn it_keeps_what_a_site_that_leaves_has_forgotten() {
+    let mut d = Mirroring::new();
+    d.hears(20, true, vec![session(1, &["a"]), session(2, &["b"])], &[]);
+    assert_eq!(d.look(20), ["adopt 1 for ever", "adopt 2 for ever"]);
+    // The site has forgotten 1, which has moved, and 2 was released there; everything was asked for anew.
+    d.version = 0;
+    assert_eq!(d.hears(60, true, vec![], &[2]), ["withdraw 2 true", "give up 2"]);
+    assert_eq!(d.look(100), ["vouch 1 for ever"]);
+}
+
+#[test]
 fn it_copies_no_session_of_a_client_that_is_revoked() {
     let mut d = Mirroring::new();
     let bot = Principal::Named("bot".parse().unwrap());
@@ -214,6 +299,14 @@ fn every_mistake_of_the_copy_is_caught() {
             it_answers_for_a_silent_site_and_for_nobody_when_that_answers_again as fn(),
         ),
         (Mutant::PromiseTakenAway, it_does_not_confirm_what_takes_away_its_promise_before_that_is_over),
+        (Mutant::ReplacedStandsIn, a_mirror_that_is_replaced_does_not_begin_to_answer),
+        (
+            Mutant::DroppedConfirmed,
+            a_mirror_that_is_replaced_confirms_nothing_of_which_it_has_dropped_something,
+        ),
+        (Mutant::PartConfirmed, it_confirms_nothing_to_a_site_that_leaves_that_it_cannot_keep),
+        (Mutant::PartConfirmed, it_confirms_nothing_to_a_site_that_leaves_for_which_its_host_does_not_answer),
+        (Mutant::MovedDropped, it_keeps_what_a_site_that_leaves_has_forgotten),
         (Mutant::RevokedClientCopied, it_copies_no_session_of_a_client_that_is_revoked),
     ] {
         mutant::is_caught_by(mutant, test);

@@ -1,5 +1,5 @@
 //! Ricart and Agrawala's algorithm for every number of sites, beside
-//! `crates/protocol/src/algorithms/ricart_agrawala.rs`.
+//! `crates/protocol/src/algorithms/ricart_agrawala/mod.rs`.
 //!
 //! Requests carry clocks, channels keep no order, and one site may be inside at the start. A message that the code would
 //! refuse is not an action here: the theorems `no_refusal_of_…` say that there is none.

@@ -34,17 +34,17 @@ macro_rules! every_model {
 
 every_model! {
     in ci {
-        lamport = "lamport"
         ricart_agrawala = "ricart-agrawala"
         suzuki_kasami = "suzuki-kasami"
         central = "central"
         token_ring = "token-ring"
-        quorums = "maekawa"
-        sanders = "sanders"
         carvalho_roucairol = "carvalho-roucairol"
         singhal_dynamic = "singhal-dynamic"
     }
     in soak {
+        lamport = "lamport"
+        quorums = "maekawa"
+        sanders = "sanders"
         naimi_trehel = "naimi-trehel"
         lodha_kshemkalyani = "lodha-kshemkalyani"
         singhal_heuristic = "singhal-heuristic"
@@ -59,9 +59,10 @@ every_model! {
 }
 
 #[test]
-fn every_algorithm_has_a_model() {
+fn every_algorithm_has_a_model_or_a_reason_why_not() {
     for info in meshlock_protocol::registry::ALL {
-        assert!(models::find(info.name).is_some(), "{}", info.name);
+        let excused = models::WITHOUT.iter().any(|(name, _)| *name == info.name);
+        assert_ne!(models::find(info.name).is_some(), excused, "{}", info.name);
     }
 }
 

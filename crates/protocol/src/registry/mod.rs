@@ -7,6 +7,7 @@ pub mod spec;
 pub mod values;
 
 use crate::algorithms::bulgannawar_vaidya::BulgannawarVaidya;
+use crate::algorithms::cao_singhal::CaoSinghal;
 use crate::algorithms::carvalho_roucairol::CarvalhoRoucairol;
 use crate::algorithms::central::Central;
 use crate::algorithms::delegated::Delegated;
@@ -16,6 +17,7 @@ use crate::algorithms::maekawa::Maekawa;
 use crate::algorithms::majority::Majority;
 use crate::algorithms::makki::Makki;
 use crate::algorithms::naimi_trehel::NaimiTrehel;
+use crate::algorithms::neilsen_mizuno::NeilsenMizuno;
 use crate::algorithms::raymond::Raymond;
 use crate::algorithms::raymond_k::RaymondK;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
@@ -89,6 +91,8 @@ registry! {
     17 => RaymondK,
     18 => SrimaniReddy,
     19 => Makki,
+    20 => NeilsenMizuno,
+    21 => CaoSinghal,
 }
 
 impl std::str::FromStr for Spec {

@@ -52,7 +52,7 @@ pub struct World<A: Algorithm> {
     /// By site: the step at which the waiting request was made. This is the host's own order of requests.
     asked: Vec<Option<u64>>,
     inside: SiteSet,
-    sharing: sharing::Sharing,
+    sharing: sharing::ProcessModes,
     /// By site: the number of timers that are set.
     timers: Vec<u32>,
     faults: faults::Faults,
@@ -89,7 +89,7 @@ impl<A: Algorithm> World<A> {
             clocks: vec![FenceClock::new(Epoch::default()); cluster.sites],
             asked: vec![None; cluster.sites],
             inside: holders.iter().collect(),
-            sharing: sharing::Sharing::new(cluster.sites, holders),
+            sharing: sharing::ProcessModes::new(cluster.sites, holders),
             timers: vec![0; cluster.sites],
             faults: faults::Faults::default(),
             fences: vec![None; cluster.sites.max(cluster.permits)],

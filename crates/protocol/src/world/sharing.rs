@@ -8,7 +8,7 @@ use super::{Action, Violation, World};
 
 /// What the host knows of the processes' demands.
 #[derive(Clone, Debug)]
-pub(super) struct Sharing {
+pub(super) struct ProcessModes {
     /// What a process may ask for in this run.
     demands: Vec<Demand>,
     /// By site: the mode in which its process waits or is inside.
@@ -19,12 +19,12 @@ pub(super) struct Sharing {
     fences: [Option<Fence>; 3],
 }
 
-impl Sharing {
+impl ProcessModes {
     pub(super) fn new(sites: usize, holders: &Holders) -> Self {
         let mut modes = vec![Mode::Exclusive; sites];
         holders.with_modes().for_each(|(site, mode)| modes[site.index()] = mode);
         let demands = vec![Demand::PLAIN];
-        Sharing { demands, modes, upgrading: SiteSet::new(), fences: [None; 3] }
+        ProcessModes { demands, modes, upgrading: SiteSet::new(), fences: [None; 3] }
     }
 
     /// Notes a grant in this mode. Returns whether its fence is larger than that of every earlier grant that it excludes.

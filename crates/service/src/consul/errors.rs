@@ -110,6 +110,7 @@ impl Consul {
             | AcquireError::Permits(_)
             | AcquireError::Busy
             | AcquireError::TimedOut
+            | AcquireError::Deadlock
             | AcquireError::LostAtOnce => StatusCode::CONFLICT,
             AcquireError::SessionOver => StatusCode::INTERNAL_SERVER_ERROR,
             AcquireError::Limit(_) => StatusCode::TOO_MANY_REQUESTS,

@@ -86,6 +86,7 @@ impl Etcd {
             AcquireError::Limit(error) => Status::resource_exhausted(format!("meshlock: {error}")),
             AcquireError::LostAtOnce => Status::aborted(format!("meshlock: {error}")),
             // Not "unavailable": clients would repeat the request for ever.
+            AcquireError::Deadlock => Status::aborted(format!("meshlock: {error}")),
             AcquireError::Permits(error) => Status::failed_precondition(format!("meshlock: {error}")),
             AcquireError::Busy
             | AcquireError::TimedOut

@@ -18,7 +18,7 @@ use crate::proto::meshlock::{
 };
 use crate::sessions::{self, NotAnswered, WatchError};
 
-fn millis(span: Span) -> u64 {
+pub(super) fn millis(span: Span) -> u64 {
     span.micros() / 1000
 }
 
@@ -26,25 +26,28 @@ fn count(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-fn names(sites: &[SiteName]) -> Vec<String> {
+pub(super) fn names(sites: &[SiteName]) -> Vec<String> {
     sites.iter().map(SiteName::to_string).collect()
 }
 
-fn who(label: Option<&meshlock_cluster::names::ClientLabel>) -> String {
+pub(super) fn who(label: Option<&meshlock_cluster::names::ClientLabel>) -> String {
     label.map(|label| shown(label).to_string()).unwrap_or_default()
+}
+
+pub(super) fn holder(site: &SiteName, report: &HolderReport) -> Holder {
+    Holder {
+        site: site.to_string(),
+        who: who(report.label.as_ref()),
+        fence: report.fence.value(),
+        slot: report.slot,
+        lost: report.lost,
+        held_ms: millis(report.age),
+    }
 }
 
 impl Own {
     pub(super) async fn queue_of(&self, caller: &Admitted, lock: LockName) -> Result<QueueResponse, Status> {
         let queue = self.sessions.front().queue(caller, lock.clone()).await.map_err(unanswered)?;
-        let holder = |(site, report): (&SiteName, &HolderReport)| Holder {
-            site: site.to_string(),
-            who: who(report.label.as_ref()),
-            fence: report.fence.value(),
-            slot: report.slot,
-            lost: report.lost,
-            held_ms: millis(report.age),
-        };
         let waiter = |InLine { site, waiter, why }: &InLine| Waiter {
             site: site.to_string(),
             who: who(waiter.label.as_ref()),
@@ -58,7 +61,7 @@ impl Own {
             algorithm: queue.algorithm.unwrap_or_default(),
             permits: queue.permits,
             epoch: queue.epoch.number(),
-            holders: holders.map(holder).collect(),
+            holders: holders.map(|(site, report)| holder(site, report)).collect(),
             waiters: line(&queue.sites, &queue.missing, queue.permits).iter().map(waiter).collect(),
             missing: names(&queue.missing),
         })

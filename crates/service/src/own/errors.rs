@@ -66,6 +66,7 @@ fn not_done(what: &str, error: AcquireError) -> Status {
     let (code, grpc) = match &error {
         AcquireError::Busy => ("busy", Code::Aborted),
         AcquireError::TimedOut => ("timed_out", Code::DeadlineExceeded),
+        AcquireError::Deadlock => ("deadlock", Code::Aborted),
         AcquireError::SessionOver => ("session_over", Code::NotFound),
         AcquireError::LostAtOnce => ("lost", Code::Aborted),
         AcquireError::Limit(_) => ("too_many", Code::ResourceExhausted),

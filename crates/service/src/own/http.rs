@@ -1,12 +1,13 @@
 //! Our own API as JSON over HTTP. The body of a request is the message of the gRPC call without the fields that the
 //! path contains.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{Extension, FromRequest, FromRequestParts, Path, RawQuery};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::{Extension, FromRequest, FromRequestParts, Path, Query, RawQuery};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use futures_util::StreamExt;
@@ -20,8 +21,9 @@ use super::{Answers, Own};
 use crate::caller::request_of;
 use crate::proto::meshlock::locks_server::Locks;
 use crate::proto::meshlock::{
-    AcquireRequest, ChangeVotersRequest, GetRulesRequest, HoldRequest, LockRequest, OpenSessionRequest,
-    ReleaseRequest, Rules, SessionRequest, StatusRequest,
+    AcquireRequest, ChangeVotersRequest, GetRulesRequest, HoldRequest, ListDeadlocksRequest,
+    ListLocksRequest, LockRequest, OpenSessionRequest, ReleaseRequest, Rules, SessionRequest, StatusRequest,
+    WatchLocksRequest,
 };
 
 /// The OpenAPI description of this API.
@@ -50,6 +52,7 @@ struct HttpRequest {
     caller: Admitted,
     /// The name of the lock or session in the path.
     path: String,
+    uri: Uri,
     headers: HeaderMap,
     body: Bytes,
 }
@@ -63,10 +66,10 @@ impl<S: Send + Sync> FromRequest<S> for HttpRequest {
         let Extension(caller) =
             Extension::from_request_parts(&mut parts, state).await.map_err(|error| refused(&error))?;
         let path: Result<Path<String>, _> = Path::from_request_parts(&mut parts, state).await;
-        let headers = parts.headers.clone();
+        let (headers, uri) = (parts.headers.clone(), parts.uri.clone());
         let body = Bytes::from_request(axum::extract::Request::from_parts(parts, body), state).await;
         let body = body.map_err(|error| refused(&error))?;
-        Ok(HttpRequest { caller, path: path.map(|Path(path)| path).unwrap_or_default(), headers, body })
+        Ok(HttpRequest { caller, path: path.map(|Path(path)| path).unwrap_or_default(), uri, headers, body })
     }
 }
 
@@ -84,6 +87,17 @@ impl HttpRequest {
 
     fn request<T>(&self, message: T) -> Request<T> {
         request_of(&self.caller, message)
+    }
+
+    /// Parses the query as a message.
+    fn ask<T: DeserializeOwned>(&self) -> Result<Request<T>, Status> {
+        let cannot_be_read =
+            |error: &dyn std::fmt::Display| bad(format!("the query cannot be read: {error}"));
+        let Query(given) = Query::<BTreeMap<String, String>>::try_from_uri(&self.uri)
+            .map_err(|error| cannot_be_read(&error))?;
+        let given = given.into_iter().map(|(name, value)| (name, serde_json::Value::String(value)));
+        let message = serde_json::from_value(serde_json::Value::Object(given.collect()));
+        Ok(self.request(message.map_err(|error| cannot_be_read(&error))?))
     }
 
     fn lock(&self) -> Request<LockRequest> {
@@ -119,6 +133,15 @@ pub(super) fn routes(own: Own) -> Router {
             lines(&given.headers, Ok(given.lock()), |request| own.watch(request))
         };
         get "/v1/locks/{lock}" => |own, given| done(own.queue(given.lock()));
+        get "/v1/locks" => |own, given| {
+            let request = given.ask::<ListLocksRequest>();
+            answer(request, |request| own.list_locks(request))
+        };
+        get "/v1/deadlocks" => |own, given| done(own.list_deadlocks(given.request(ListDeadlocksRequest {})));
+        get "/v1/changes" => |own, given| {
+            let request = given.ask::<WatchLocksRequest>();
+            lines(&given.headers, request, |request| own.watch_locks(request))
+        };
         post "/v1/locks/{lock}/break" => |own, given| done(own.r#break(given.lock()));
     );
     let status = own.clone();

@@ -4,6 +4,7 @@ mod cluster;
 mod errors;
 mod hold;
 mod http;
+mod listing;
 mod sessions;
 mod voters;
 
@@ -17,9 +18,10 @@ use tonic::{Code, Request, Response, Status, async_trait};
 use crate::caller::caller_of;
 use crate::proto::meshlock::locks_server::{Locks, LocksServer};
 use crate::proto::meshlock::{
-    AcquireRequest, BreakResponse, ChangeVotersRequest, EndSessionResponse, GetRulesRequest, Grant,
-    HoldEvent, HoldRequest, Holders, LockRequest, OpenSessionRequest, QueueResponse, ReleaseRequest,
-    ReleaseResponse, Rules, Session, SessionRequest, StatusRequest, StatusResponse, Voters,
+    AcquireRequest, BreakResponse, ChangeVotersRequest, Deadlocks, EndSessionResponse, GetRulesRequest,
+    Grant, HoldEvent, HoldRequest, Holders, ListDeadlocksRequest, ListLocksRequest, LockChanges, LockPage,
+    LockRequest, OpenSessionRequest, QueueResponse, ReleaseRequest, ReleaseResponse, Rules, Session,
+    SessionRequest, StatusRequest, StatusResponse, Voters, WatchLocksRequest,
 };
 use crate::sessions::registry::{KeyGrant, LeaseDuration, LeaseId, NewKey};
 use crate::sessions::{IfKnown, KeyRequest, Sessions, StreamEnd, until_end};
@@ -66,6 +68,16 @@ impl Own {
     /// Returns the same calls as JSON over HTTP.
     pub(crate) fn http(&self) -> axum::Router {
         http::routes(self.clone())
+    }
+
+    /// Returns what a stream says at its end when this site stops.
+    fn at_its_end(&self) -> StreamEnd {
+        let closing = api_error(
+            "unavailable",
+            Code::Unavailable,
+            format!("the site '{}' stops; use another one", self.sessions.site()),
+        );
+        StreamEnd { closing: Some(closing), no_leader: None }
     }
 
     /// Streams `answers` for as long as the client reads them.
@@ -199,19 +211,37 @@ impl Locks for Own {
     async fn watch(&self, request: Request<LockRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let caller = caller_of(&request)?;
         let holders = self.holders_of(&caller, request.into_inner().lock.parse().map_err(bad)?)?;
-        let closing = api_error(
-            "unavailable",
-            Code::Unavailable,
-            format!("the site '{}' stops; use another one", self.sessions.site()),
-        );
-        let end = StreamEnd { closing: Some(closing), no_leader: None };
-        let holders = until_end(&self.sessions, holders, end);
+        let holders = until_end(&self.sessions, holders, self.at_its_end());
         Ok(Response::new(self.while_read(caller, holders)))
     }
 
     async fn queue(&self, request: Request<LockRequest>) -> Result<Response<QueueResponse>, Status> {
         let caller = caller_of(&request)?;
         self.queue_of(&caller, request.into_inner().lock.parse().map_err(bad)?).await.map(Response::new)
+    }
+
+    async fn list_locks(&self, request: Request<ListLocksRequest>) -> Result<Response<LockPage>, Status> {
+        let caller = caller_of(&request)?;
+        self.page_of(&caller, request.into_inner()).await.map(Response::new)
+    }
+
+    type WatchLocksStream = Answers<LockChanges>;
+
+    async fn watch_locks(
+        &self,
+        request: Request<WatchLocksRequest>,
+    ) -> Result<Response<Self::WatchLocksStream>, Status> {
+        let caller = caller_of(&request)?;
+        let changes = self.changes_of(&caller, &request.into_inner().pattern)?;
+        let changes = until_end(&self.sessions, changes, self.at_its_end());
+        Ok(Response::new(self.while_read(caller, changes)))
+    }
+
+    async fn list_deadlocks(
+        &self,
+        request: Request<ListDeadlocksRequest>,
+    ) -> Result<Response<Deadlocks>, Status> {
+        self.deadlocks_of(&caller_of(&request)?).await.map(Response::new)
     }
 
     async fn r#break(&self, request: Request<LockRequest>) -> Result<Response<BreakResponse>, Status> {

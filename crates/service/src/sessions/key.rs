@@ -109,7 +109,7 @@ impl Inner {
             AcquireEvent::Ended(Ended::Released | Ended::Cancelled | Ended::SessionOver) => return,
         };
         if let Some((key, by)) = over {
-            let owed = self.registry().source.owes(key.lease, now());
+            let owed = self.registry().source.owes(key.lease);
             let _ = self.over.send(Closing { acquisition: key.driver, by, owed });
         }
         self.note_change();

@@ -24,7 +24,8 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use meshlock_cluster::access::{Denied, Principal, Verb};
-use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
+use meshlock_cluster::names::{ClientLabel, LockName, SiteName, fnv_1a};
+use meshlock_cluster::report::Party;
 use meshlock_cluster::table::{LossReason, Outage, RequestRefusal, Wait};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::front::{AcquireParams, Admitted, Ended, Front, NotGranted, Owner, PermitsError};
@@ -130,6 +131,9 @@ pub(crate) enum AcquireError {
     Busy,
     #[error("the lock was not granted in time")]
     TimedOut,
+    /// The request was the youngest of a deadlock, and the lock's rule says that it does not wait.
+    #[error("{}", RequestRefusal::Deadlock)]
+    Deadlock,
     #[error("the session ended while it waited for the lock; begin a new one")]
     SessionOver,
     #[error("the lock was released or lost as soon as it was granted; try again")]
@@ -269,7 +273,8 @@ impl Sessions {
             BeginOutcome::New(key) => key,
         };
         let _ = acquisition.observer().key.set(key.id);
-        let owner = Owner::Own { label: who, silence: self.0.silence(&key) };
+        let party = Some(party_of(key.lease));
+        let owner = Owner::Own { label: who, silence: self.0.silence(&key), party };
         let cause = correlation::current();
         acquisition.start(owner, AcquireParams { lock, wait, permits, cause });
         Ok((key, true))
@@ -406,6 +411,11 @@ impl Inner {
     }
 }
 
+/// Returns the party that a session is, for deadlocks between locks. Sites tell each other its number, and no client.
+fn party_of(lease: LeaseId) -> Party {
+    Party(fnv_1a(lease.to_string().bytes()))
+}
+
 fn held(state: AcquireState) -> Result<KeyGrant, AcquireError> {
     match state {
         AcquireState::Held(grant) => Ok(KeyGrant { fence: grant.fence.value(), slot: grant.slot }),
@@ -427,6 +437,7 @@ fn not_granted(error: NotGranted) -> AcquireError {
         NotGranted::Limit(error) => AcquireError::Limit(error),
         NotGranted::Unaudited(error) => AcquireError::Unaudited(error),
         NotGranted::NotClaimed(_) => AcquireError::LostAtOnce,
+        NotGranted::Refused(RequestRefusal::Deadlock) => AcquireError::Deadlock,
         NotGranted::Refused(refusal) => AcquireError::Refused(refusal),
     }
 }

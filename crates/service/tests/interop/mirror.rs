@@ -186,14 +186,15 @@ fn a_lock_whose_session_is_over_is_free_only_when_a_silent_mirror_cannot_answer_
         assert_eq!(code, 200, "{said}");
         mirrored(&cluster, 2) == 1
     });
-    // The mirror was answered a quarter of a second before at the earliest.
+    // Nobody knows that the mirror is dead before its lease is over, which it has renewed a second and a half before at the earliest. Then a view
+    // leaves it out, and it can answer for nobody.
     let killed = Instant::now();
     cluster.kill(2);
     let got = cluster.post(3, "/v1/locks/jobs/acquire", &json!({ "wait_ms": 50_000 }));
     assert!(got["session"].is_string(), "{got}");
     assert!(
-        killed.elapsed() > Duration::from_secs(9),
-        "two leases after that answer: {:?}",
+        killed.elapsed() > Duration::from_millis(3500),
+        "the mirror's lease may not be over: {:?}",
         killed.elapsed()
     );
 }

@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 
 use meshlock_protocol::fence::Stamp;
 use meshlock_protocol::registry::info::Tokens;
-use meshlock_protocol::{Clock, Epoch, Fence, FenceClock, Info, Message, SiteId, Slot, Timestamp};
+use meshlock_protocol::{
+    Clock, Demand, Epoch, Fence, FenceClock, Info, Message, Mode, SiteId, Slot, Timestamp,
+};
 
 use super::Checked;
 use super::faults::{FaultState, PacketOrigin};
+use super::sharing::ReaderModes;
 use crate::draw::{Distribution, Draw};
 use crate::faults::{FaultEvent, Link};
 use crate::metrics::{Metrics, SiteCounters};
@@ -103,6 +106,8 @@ pub(super) struct Core<'a> {
     pub(super) inside: usize,
     /// The last fence of each line that must increase.
     fences: Vec<Option<Fence>>,
+    /// The modes of the processes, in a run with readers.
+    sharing: Option<Box<ReaderModes>>,
     tokens: usize,
     /// Whether the algorithm has tokens at all.
     counts_tokens: bool,
@@ -153,6 +158,7 @@ impl<'a> Core<'a> {
             waiting: 0,
             inside: 0,
             fences: vec![None; lines],
+            sharing: ReaderModes::of(settings),
             tokens: 0,
             counts_tokens,
             fewest_tokens: if counts_tokens && settings.faults.loses_nothing() { expected_tokens } else { 0 },
@@ -225,6 +231,20 @@ impl<'a> Core<'a> {
         }
     }
 
+    /// What the process of `site` asks for next.
+    #[inline]
+    pub(super) fn next_demand(&mut self, site: SiteId) -> Demand {
+        self.sharing.as_mut().map_or(Demand::PLAIN, |sharing| sharing.demand(site))
+    }
+
+    /// The process of `site` is not inside any more.
+    pub(super) fn end_inside(&mut self, site: SiteId) {
+        self.inside -= 1;
+        if let Some(sharing) = &mut self.sharing {
+            sharing.leave(site);
+        }
+    }
+
     /// The process of `site` waits from now on for the request that arrived then.
     pub(super) fn start_waiting(&mut self, site: SiteId, arrived: Time) {
         let host = &mut self.hosts[site.index()];
@@ -250,7 +270,7 @@ impl<'a> Core<'a> {
         let host = &mut self.hosts[site.index()];
         let ProcessState::Inside { arrived } = host.process else { unreachable!("an exit follows an entry") };
         host.process = ProcessState::Idle;
-        self.inside -= 1;
+        self.end_inside(site);
         if self.open {
             self.metrics.left(self.now, arrived, self.waiting);
         }
@@ -347,13 +367,17 @@ impl<'a> Core<'a> {
         self.last_entry = self.events;
         self.metrics.fairness.entered(request);
         if self.open {
-            self.metrics.entered(&mut host.counters, self.now, requested);
+            let reads = self.sharing.as_ref().map(|sharing| sharing.mode(site) == Mode::Shared);
+            self.metrics.entered(&mut host.counters, self.now, requested, reads);
         }
         Ok(fence)
     }
 
     /// Checks the entry that was just made.
     pub(super) fn check_entry(&mut self, site: SiteId, slot: Slot, fence: Fence) -> Checked {
+        if let Some(sharing) = &mut self.sharing {
+            return sharing.enter(site, fence);
+        }
         let (inside, permits) = (self.inside, self.settings.cluster.permits);
         if inside > permits {
             return Err(RunViolation::TooManyInside { inside, permits }.into());

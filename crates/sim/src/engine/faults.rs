@@ -277,7 +277,7 @@ impl Core<'_> {
                 self.waiting -= 1;
                 self.metrics.fairness.gone(request);
             }
-            ProcessState::Inside { .. } => self.inside -= 1,
+            ProcessState::Inside { .. } => self.end_inside(site),
         }
         self.faults.down.insert(site);
         true

@@ -1,6 +1,6 @@
 //! The event loop: virtual time goes from event to event, and after each one what must hold is checked.
 //!
-//! Always checked: never more than K inside, fences increase, tokens are conserved, nobody enters without a request, and once
+//! Always checked: never more than K inside, or in a run with readers no writer beside anybody, fences increase, tokens are conserved, nobody enters without a request, and once
 //! the load ends everyone who waits is served. A violation ends the run with its seed, its time and the last events.
 //!
 //! Only the untraced loop is compiled for each algorithm, because its speed was measured to matter. What does not depend on
@@ -13,11 +13,12 @@ mod faults;
 mod inbox;
 mod links;
 mod observer;
+mod sharing;
 
 use meshlock_protocol::registry::values::Values;
-use meshlock_protocol::registry::{AnySite, Visitor, plan};
+use meshlock_protocol::registry::{AnySite, Visitor, check_demand, plan};
 use meshlock_protocol::{
-    Algorithm, Chooser, Effect, Holders, Message, Outbox, PlanError, SiteId, Slot, Spec,
+    Algorithm, Chooser, Demand, Effect, Holders, Message, Mode, Outbox, PlanError, SiteId, Slot, Spec,
 };
 
 use crate::queue::time_of;
@@ -113,6 +114,9 @@ struct Simulation<'a, A: Algorithm, W> {
 impl<'a, A: Algorithm, W: RunObserver<A>> Simulation<'a, A, W> {
     fn new(settings: &'a Settings, values: &Values, observer: W) -> Result<Self, PlanError> {
         let plan = plan::<A>(settings.cluster, values)?;
+        if settings.readers > 0.0 {
+            check_demand(settings.cluster, values, Demand::of(Mode::Shared))?;
+        }
         let mut core = Core::new(settings, values.info());
         let sites = SiteId::all(settings.cluster.sites);
         let sites: Vec<A> = sites.map(|me| A::start(&plan, me, &Holders::none())).collect();
@@ -199,7 +203,8 @@ impl<'a, A: Algorithm, W: RunObserver<A>> Simulation<'a, A, W> {
         }
         self.core.start_waiting(site, self.core.now);
         self.cause(TraceKind::Request, site, None, None);
-        self.requesting_step(site, |machine, out| machine.request(out))
+        let demand = self.core.next_demand(site);
+        self.requesting_step(site, |machine, out| machine.request_as(demand, out))
     }
 
     fn deliver(&mut self, from: SiteId, to: SiteId, packet: Envelope<A::Message>) -> Checked {
@@ -221,7 +226,8 @@ impl<'a, A: Algorithm, W: RunObserver<A>> Simulation<'a, A, W> {
         if let Some(arrived) = self.core.next_request(site) {
             self.core.start_waiting(site, arrived);
             self.cause(TraceKind::Request, site, None, None);
-            return self.requesting_step(site, |machine, out| machine.release_and_request(out));
+            let demand = self.core.next_demand(site);
+            return self.requesting_step(site, |machine, out| machine.release_and_request_as(demand, out));
         }
         self.step(site, |machine, out| machine.release(out))?;
         self.core.request_on_arrival(site, &mut self.agenda);
@@ -296,7 +302,8 @@ impl<'a, A: Algorithm, W: RunObserver<A>> Simulation<'a, A, W> {
                 Ok(())
             }
             Effect::Enter { slot } => self.enter(site, slot),
-            Effect::Upgraded => Ok(()),
+            // No process of a simulation asks for it.
+            Effect::Upgraded => Err(RunViolation::UpgradedUnasked { site }.into()),
             Effect::Timer { delays } => {
                 self.core.set_timer(site, delays, &mut self.agenda);
                 Ok(())

@@ -5,6 +5,7 @@
 //! is reported with the reason, never left out.
 
 mod bulgannawar;
+mod cao_singhal;
 mod centralized;
 mod chapter_9;
 mod exercises;
@@ -121,4 +122,5 @@ pub const ALL: &[Experiment] = &[
     sanders::BOUNDS,
     lodha::EXAMPLE,
     lodha::MESSAGES,
+    cao_singhal::CLAIM,
 ];

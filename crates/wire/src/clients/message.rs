@@ -16,7 +16,8 @@ use meshlock_cluster::access::{AccessDocument, AgreedAccess};
 use meshlock_cluster::claim::Proof;
 use meshlock_cluster::names::{ClientLabel, ClusterName, LockName, SiteName};
 use meshlock_cluster::report::{
-    CutOff, LockQueue, SiteLocks, Standing, TraceLine, VoterRequest, VotersReport,
+    CutOff, Deadlocks, LockPage, LockQueue, Party, SiteChange, SiteLocks, Standing, TraceLine, VoterRequest,
+    VotersReport,
 };
 use meshlock_cluster::rules::RulesText;
 use meshlock_cluster::table::Wait;
@@ -113,6 +114,27 @@ pub enum ToNode {
         /// said that it [leaves](ToClient::Leaving).
         contact: Option<Span>,
     },
+    /// Asks which locks are in use in the whole cluster, page by page. In version 7, as all that follow.
+    LockPage {
+        tag: Tag,
+        /// Which locks: a name, or a prefix of names followed by `*`.
+        pattern: String,
+        /// Only names after this one.
+        after: Option<LockName>,
+        /// Maximum number of locks.
+        limit: u32,
+    },
+    /// Asks for what happens to locks in the whole cluster, from now on and until the request is cancelled.
+    Changes {
+        tag: Tag,
+        /// Which locks: a name, or a prefix of names followed by `*`.
+        pattern: String,
+    },
+    /// Asks for the deadlocks of the cluster.
+    Deadlocks { tag: Tag },
+    /// Says that all requests of this connection are those of this party, for deadlocks between locks. A client chooses the number at
+    /// random, or is told it by the one that it runs below.
+    Party { party: Party },
 }
 
 numbered! { ToNode {
@@ -138,6 +160,10 @@ numbered! { ToNode {
     26 => Diagnose { tag, others },
     30 => Prove { tag },
     31 => Claim { tag, proof, contact },
+    32 => LockPage { tag, pattern, after, limit },
+    33 => Changes { tag, pattern },
+    34 => Deadlocks { tag },
+    35 => Party { party },
 } }
 
 /// A message from a node to a client.
@@ -289,6 +315,17 @@ pub enum ToClient {
     /// This site leaves its cluster. It keeps whatever the client has a proof of until a view without it, so that the client can claim
     /// it at another site.
     Leaving,
+    /// Locks that are in use. In version 7, as all that follow.
+    LockPage { tag: Tag, page: Box<LockPage> },
+    /// What has happened to locks, in the order in which it happened at each site.
+    Changes {
+        tag: Tag,
+        changes: Vec<SiteChange>,
+        /// At least so many before these were missed, because they were not read in time or a site did not answer.
+        missed: u64,
+    },
+    /// The deadlocks of the cluster.
+    Deadlocks { tag: Tag, deadlocks: Box<Deadlocks> },
 }
 
 numbered! { ToClient {
@@ -323,6 +360,9 @@ numbered! { ToClient {
     37 => Claimed { tag, fence, slot, lease_end, left, margin },
     38 => Settled { tag, lease_end },
     39 => Leaving,
+    40 => LockPage { tag, page },
+    41 => Changes { tag, changes, missed },
+    42 => Deadlocks { tag, deadlocks },
 } }
 
 impl ToClient {
@@ -357,6 +397,9 @@ impl ToClient {
             | ToClient::Diagnoses { tag, .. }
             | ToClient::Proof { tag, .. }
             | ToClient::Claimed { tag, .. }
+            | ToClient::LockPage { tag, .. }
+            | ToClient::Changes { tag, .. }
+            | ToClient::Deadlocks { tag, .. }
             | ToClient::Settled { tag, .. } => Some(*tag),
         }
     }

@@ -12,5 +12,5 @@ pub use frame::{
 pub use message::{Contact, HeldEntry, MAX_OPEN, Status, Tag, ToClient, ToNode};
 pub use reason::{LossKind, RefusalKind};
 pub use version::{
-    HAS_ACCESS, HAS_CLAIMS, HAS_DIAGNOSES, HAS_VOTERS, REFUSAL_BY_V2, VERSIONS, common_version,
+    HAS_ACCESS, HAS_CLAIMS, HAS_DIAGNOSES, HAS_LISTINGS, HAS_VOTERS, REFUSAL_BY_V2, VERSIONS, common_version,
 };

@@ -31,6 +31,9 @@ pub enum RefusalKind {
     /// The cluster cannot do it at present: the site is cut off, or too few others answer. Nobody else is the reason.
     /// Told from version 4 on; earlier ones hear [`Other`](RefusalKind::Other).
     Unavailable,
+    /// The request was the youngest one of a deadlock, and the lock's rule says that it does not wait. Told from version 7 on; earlier
+    /// ones hear [`Other`](RefusalKind::Other).
+    Deadlock,
 }
 
 numbered! { RefusalKind {
@@ -46,6 +49,7 @@ numbered! { RefusalKind {
     9 => BadRequest,
     10 => Version,
     11 => Unavailable,
+    12 => Deadlock,
 } }
 
 /// The reason why a lock was lost.

@@ -4,13 +4,14 @@
 //! that both speak: so a node serves clients that are one version older and one newer, and a cluster can be upgraded
 //! one program after the other. In version 3 a refusal has a kind and a loss has a reason; in version 4 an outage is a kind
 //! of its own. In version 5 a status says who votes, and clients can change that. In version 6 a client can claim at another site what it
-//! holds.
+//! holds. In version 7 it can ask for pages of locks, for what happens to locks and for deadlocks, and a
+//! deadlock is a kind of refusal of its own.
 
 use super::message::ToClient;
 use super::reason::{LossKind, RefusalKind};
 
 /// The lowest and the highest version of the format between clients and nodes that this program speaks.
-pub const VERSIONS: (u16, u16) = (2, 6);
+pub const VERSIONS: (u16, u16) = (2, 7);
 
 /// The first version in which refusals have kinds and losses have reasons.
 const HAS_REASONS: u16 = 3;
@@ -29,6 +30,10 @@ pub const HAS_DIAGNOSES: u16 = 5;
 /// to a client that has not asked.
 pub const HAS_CLAIMS: u16 = 6;
 
+/// The first version in which a client can ask for pages of locks, for what happens to locks and for deadlocks, and is told of a deadlock as
+/// such.
+pub const HAS_LISTINGS: u16 = 7;
+
 /// The beginning of a version 2 node's refusal of any other version; such a node is asked again in version 2.
 pub const REFUSAL_BY_V2: &str = "this node speaks version 2 to clients";
 
@@ -46,10 +51,10 @@ pub(super) fn to_version(version: u16, message: &ToClient) -> Option<ToClient> {
         return Some(status);
     }
     if version >= HAS_OUTAGES {
-        return with_disk(message);
+        return with_disk(message).or_else(|| without_kinds(version, message));
     }
     if version >= HAS_REASONS {
-        return to_other_kind(message);
+        return without_kinds(version, message);
     }
     if let ToClient::Lost { tag, act_by, .. } = *message {
         return Some(ToClient::LostV2 { tag, act_by });
@@ -74,9 +79,12 @@ fn with_disk(message: &ToClient) -> Option<ToClient> {
     Some(ToClient::StatusWithDisk { tag: *tag, status: status.clone(), disk })
 }
 
-/// Converts a refusal whose kind version 3 does not know.
-fn to_other_kind(message: &ToClient) -> Option<ToClient> {
-    if let ToClient::Refused { tag, kind: RefusalKind::Unavailable, why } = message {
+/// Converts a refusal whose kind this version does not know.
+fn without_kinds(version: u16, message: &ToClient) -> Option<ToClient> {
+    if let ToClient::Refused { tag, kind, why } = message
+        && (*kind == RefusalKind::Unavailable && version < HAS_OUTAGES
+            || *kind == RefusalKind::Deadlock && version < HAS_LISTINGS)
+    {
         return Some(ToClient::Refused { tag: *tag, kind: RefusalKind::Other, why: why.clone() });
     }
     None
@@ -112,8 +120,8 @@ mod tests {
 
     #[test]
     fn older_versions_down_to_the_lowest_and_all_newer_ones_are_served() {
-        let versions = [1, 2, 3, 4, 5, 6, 7, u16::MAX].map(common_version);
-        assert_eq!(versions, [None, Some(2), Some(3), Some(4), Some(5), Some(6), Some(6), Some(6)]);
+        let versions = [1, 2, 3, 4, 5, 6, 7, 8, u16::MAX].map(common_version);
+        assert_eq!(versions, [None, Some(2), Some(3), Some(4), Some(5), Some(6), Some(7), Some(7), Some(7)]);
     }
 
     #[test]
@@ -172,6 +180,16 @@ mod tests {
             voters: None,
         };
         ToClient::Status { tag: 3, status: Box::new(status) }
+    }
+
+    #[test]
+    fn version_6_is_told_of_a_deadlock_as_a_refusal_for_another_reason() {
+        let refused = |kind| ToClient::Refused { tag: 2, kind, why: "a deadlock".to_owned() };
+        let deadlock = refused(RefusalKind::Deadlock);
+        assert_eq!(to_version(7, &deadlock), None, "as it is");
+        for version in 3..7 {
+            assert_eq!(to_version(version, &deadlock), Some(refused(RefusalKind::Other)), "{version}");
+        }
     }
 
     #[test]

@@ -8,8 +8,7 @@
 //! about changes of voters. In version 5 the leader says which voters are not there, a program knows [fence floors](meshlock_cluster::fence_floor), the access document of the state in it follows that, if there is one, and there are messages about
 //! the document. In version 6 the [key](meshlock_cluster::claim::ClaimKey) with which a site proves what its clients hold may follow the
 //! numbers of permits of the last piece of its census, and members forward calls of clients to each other ([`calls`](super::calls)); the number of permits that was settled for a lock follows a
-//! report about it, if there is one; and members tell the leader which disks of first voters they have recorded. In version 7 the letters of the modes of the holders follow
-//! the numbers of permits of a piece of a census, as far as one that is not exclusive; an older program takes all holders for exclusive. A reader of one version also reads those before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
+//! report about it, if there is one; and members tell the leader which disks of first voters they have recorded. In version 7 there are questions for pages of locks, for what happens to locks and for who waits for whom, and the letters of the modes of the holders follow the numbers of permits of a piece of a census, as far as one that is not exclusive; an older program takes all holders for exclusive. A reader of one version also reads those before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
 //! than the rule's as if they were too many ([`Holdings::for_older`](meshlock_cluster::table::Holdings::for_older)).
 
 use meshlock_cluster::access::AgreedAccess;
@@ -24,8 +23,6 @@ use meshlock_cluster::node::{Content, Packet, Route};
 use meshlock_cluster::report::SiteQueue;
 use meshlock_cluster::table::CensusPiece;
 use meshlock_protocol::{Demand, Mode};
-#[cfg(any(test, feature = "fuzz"))]
-use meshlock_protocol::{Epoch, FenceClock};
 use serde::{Deserialize, Serialize};
 
 /// The lowest and the highest version of the format between sites that this program speaks.
@@ -64,6 +61,9 @@ pub const REPORTS_RECORDS: u16 = 6;
 
 /// The first version in which members forward calls of clients to each other.
 pub const FORWARDS_CALLS: u16 = 6;
+
+/// The first version that has questions for pages of locks and for what happens to them.
+pub const LISTS_LOCKS: u16 = 7;
 
 /// Stands before the name of the site to which a packet is to be carried. No kind of content has this number.
 const CARRIED_TO: u8 = 16;
@@ -289,6 +289,7 @@ pub(super) fn check_version(packet: &Packet, version: u16) -> Result<(), PacketE
         && (version >= COUNTS_VOTERS || !packet.content.is_absence())
         && (version >= AGREES_ON_ACCESS || !packet.content.is_about_access())
         && (version >= REPORTS_RECORDS || !packet.content.is_records())
+        && (version >= LISTS_LOCKS || !packet.content.is_about_listings())
         && (version >= FORWARDS_CALLS || !packet.content.is_about_calls())
         && (version >= CARRIES_FOR_OTHERS || !needs_carriers);
     if is_known { Ok(()) } else { Err(PacketError::NotInVersion { version }) }
@@ -372,139 +373,15 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
     Ok(packet)
 }
 
-/// Returns a packet with a message of a lock's machine, for tests and fuzzers.
-#[cfg(any(test, feature = "fuzz"))]
-pub(crate) fn lock_packet(cause: Option<Cause>) -> Packet {
-    use meshlock_cluster::node::LinkPayload;
-    use meshlock_cluster::table::LockMessage;
-    use meshlock_protocol::Count;
-    use meshlock_protocol::algorithms::central;
-    use meshlock_protocol::registry::AnyMessage;
-
-    let message = LockMessage {
-        lock: "jobs".parse().expect("a name"),
-        from_lane: 0,
-        to_lane: 0,
-        stamp: FenceClock::new(Epoch::default()).stamp(),
-        message: AnyMessage::Central(central::Message::Grant { number: Count::default() }),
-        cause,
-    };
-    link_packet(LinkPayload::Lock(message))
-}
-
-/// Returns packets with a census and with a message about permits, for fuzzers.
-#[cfg(feature = "fuzz")]
-pub(crate) fn permit_packets() -> [Packet; 2] {
-    use meshlock_cluster::node::LinkPayload;
-    use meshlock_cluster::table::{CensusPiece, Holding, PermitMessage, PermitsOf};
-
-    let lock = || "jobs".parse().expect("a name");
-    let holding = Holding { lock: lock(), slots: vec![Some(0), None], permits: Some(3), modes: Vec::new() };
-    let key = Some(ClaimKey::new([7; 32]));
-    let piece =
-        CensusPiece { holdings: vec![holding].into(), last: true, has_permits: true, key, has_modes: true };
-    let message =
-        PermitMessage::Reserved { in_use: Some(3), stamp: FenceClock::new(Epoch::default()).stamp() };
-    [LinkPayload::Census(piece), LinkPayload::Permits(PermitsOf { lock: lock(), message })].map(link_packet)
-}
-
-/// Returns packets about changes of voters, for tests and fuzzers.
-#[cfg(any(test, feature = "fuzz"))]
-pub(crate) fn voter_packets() -> [Packet; 2] {
-    use meshlock_cluster::founding::Founding;
-    use meshlock_cluster::membership::disk::Saved;
-    use meshlock_cluster::membership::message::{RaftKind, RaftMessage};
-    use meshlock_cluster::view::View;
-
-    let sites = ["a", "b"].map(|name| name.parse().expect("a name"));
-    let voters = Voters { changed_at: 5, ..Voters::founding(&sites) };
-    let saved =
-        Saved { index: 7, term: 3, view: View::default(), voters: Some(voters.clone()), access: None };
-    let message = RaftMessage {
-        kind: RaftKind::Snapshot,
-        term: 3,
-        log_term: 0,
-        index: 0,
-        entries: Vec::new(),
-        commit: 0,
-        commit_term: 0,
-        snapshot: Some(Box::new(saved)),
-        reject: false,
-        reject_hint: 0,
-        context: Vec::new(),
-        ends: Some(Ends { from: 1, to: 4, disk: Some(Incarnation::new(9)) }),
-    };
-    let cluster = Founding::new("x".parse().expect("a name"), &[]).id();
-    [Content::Raft(message), Content::Voters(voters)]
-        .map(|content| Packet::direct(cluster, Incarnation::new(3), content))
-}
-
-/// Returns packets about the access document, for tests and fuzzers.
-#[cfg(any(test, feature = "fuzz"))]
-pub(crate) fn access_packets() -> Vec<Packet> {
-    use meshlock_cluster::access::{AccessDocument, JoinRefusal, JoinToken, ShownToken, TokenHash};
-    use meshlock_cluster::node::{AccessRefusal, ChangeRefusal};
-
-    let site: SiteName = "d".parse().expect("a name");
-    let mut document = AccessDocument { revoked: vec!["site/x".to_owned()], ..AccessDocument::default() };
-    document.admit(site.clone(), Some(JoinToken { sha256: TokenHash::of("t"), expires: 9 }));
-    let access = AgreedAccess { version: 3, document: document.clone() };
-    let [mut snapshot, _] = voter_packets();
-    if let Some(message) = snapshot.content.raft_message_mut() {
-        message.set_access(access.clone());
-    }
-    let (epoch, to) = (Epoch::default(), Incarnation::new(7));
-    let address = "d:7400".parse().expect("an address");
-    let contents = [
-        Content::JoinWithToken { epoch, reached: Vec::new(), address, token: ShownToken("t".to_owned()) },
-        Content::AccessRefused { to, why: AccessRefusal::Join(JoinRefusal::Removed) },
-        Content::AccessRefused {
-            to,
-            why: AccessRefusal::Change { base: 2, why: ChangeRefusal::OlderVersion(vec![site]) },
-        },
-        Content::Access(access),
-        Content::AccessKnown { version: 3, asks: true },
-        Content::SetAccess { base: 3, document },
-    ];
-    let (cluster, incarnation) = (snapshot.cluster, snapshot.incarnation);
-    let packets = contents.into_iter().map(|content| Packet::direct(cluster, incarnation, content));
-    packets.chain([snapshot]).collect()
-}
-
-/// Returns packets about forwarded calls, for tests and fuzzers.
-#[cfg(any(test, feature = "fuzz"))]
-pub(crate) fn call_packets() -> [Packet; 3] {
-    use meshlock_cluster::founding::Founding;
-
-    let (to, number, body) = (Incarnation::new(7), 300, vec![1, 2, 255]);
-    let cluster = Founding::new("x".parse().expect("a name"), &[]).id();
-    [
-        Content::Call { to, number, body: body.clone() },
-        Content::CallAnswer { to, number, body },
-        Content::CallEnded { to, number },
-    ]
-    .map(|content| Packet::direct(cluster, Incarnation::new(3), content))
-}
-
-/// Returns a packet with this message on a link.
-#[cfg(any(test, feature = "fuzz"))]
-fn link_packet(body: meshlock_cluster::node::LinkPayload) -> Packet {
-    use meshlock_cluster::founding::Founding;
-    use meshlock_cluster::links::Frame;
-
-    let frame = Frame::Data { number: 1, ack: 0, epoch: Epoch::default(), body };
-    let content = Content::Link { to: Incarnation::new(2), frame };
-    let cluster = Founding::new("x".parse().expect("a name"), &[]).id();
-    Packet::direct(cluster, Incarnation::new(3), content)
-}
-
 #[cfg(test)]
 mod tests {
     use meshlock_cluster::founding::Founding;
     use meshlock_cluster::node::{Hearing, LinkPayload, PeerReply, QuestionId, SiteQueue, Standing};
     use meshlock_cluster::table::{CensusPiece, Holding, LockReport, Machinery, PermitMessage, PermitsOf};
     use meshlock_cluster::time::Time;
+    use meshlock_protocol::Epoch;
 
+    use super::super::samples::{access_packets, call_packets, link_packet, lock_packet, voter_packets};
     use super::*;
 
     #[test]

@@ -6,11 +6,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use meshlock_protocol::Numbered;
-use meshlock_protocol::algorithms::delegated;
 use meshlock_protocol::algorithms::singhal_heuristic::{self, Number, Trail};
+use meshlock_protocol::algorithms::{delegated, ricart_agrawala};
 use meshlock_protocol::registry::AnyMessage;
-use meshlock_protocol::{Demand, Mode, SiteId};
+use meshlock_protocol::{Clock, Demand, Mode, Numbered, SiteId};
 
 use super::{ADD, MESSAGE_ADVICE, bytes, covers, hex, label};
 
@@ -70,7 +69,12 @@ fn nested() -> Vec<(String, AnyMessage)> {
             AnyMessage::SinghalHeuristic(message),
         )
     };
-    let messages = trails.map(answer).to_vec();
+    let mut messages = trails.map(answer).to_vec();
+    let modes = [("shared", Mode::Shared), ("upgradeable", Mode::Upgradeable)].map(|(name, mode)| {
+        let message = ricart_agrawala::Message::RequestAs { clock: Clock::at(5), mode };
+        (format!("RicartAgrawala::RequestAs {name}"), AnyMessage::RicartAgrawala(message))
+    });
+    messages.extend(modes);
     let trails = messages.iter().filter_map(|(name, _)| name.strip_prefix("SinghalHeuristic::Answer with "));
     covers::<Trail>("Trail", trails);
     let modes = Mode::ALL.map(|mode| {
@@ -133,4 +137,16 @@ fn compare(name: &str, line: &str) {
         (says, then),
         "the bytes of {name} mean something else now. {MESSAGE_ADVICE}"
     );
+}
+
+/// As a program of yesterday sees a message of an algorithm that was added today.
+#[test]
+fn a_message_of_an_algorithm_that_is_not_listed_is_refused() {
+    let unlisted =
+        AnyMessage::VARIANTS.iter().map(|(number, _)| number + 1).max().expect("there are algorithms");
+    let start = u8::try_from(unlisted).expect("few algorithms");
+    for message in 0..4 {
+        let read = postcard::from_bytes::<AnyMessage>(&[start, message, 8, 8, 8, 8, 8, 8]);
+        assert!(read.is_err(), "{read:?}");
+    }
 }

@@ -1,8 +1,10 @@
 //! What clients and nodes say to each other.
 
 use meshlock_cluster::node::{
-    Standing, TraceEvent, TraceLine, VoterPresence, VoterRequest, VoterState, VotersReport,
+    ChangeKind, SiteChange, Standing, TraceEvent, TraceLine, VoterPresence, VoterRequest, VoterState,
+    VotersReport,
 };
+use meshlock_cluster::report::Party;
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::{Drift, Span, Time};
 use meshlock_wire::clients::{
@@ -11,8 +13,8 @@ use meshlock_wire::clients::{
 };
 
 use super::samples::{
-    access, asked_sites, cut_off, epoch, fence, proof, queue, rules, rules_of_different_permits, site,
-    site_locks, view,
+    access, asked_sites, cut_off, deadlocks, epoch, fence, lock_change, lock_page, proof, queue, rules,
+    rules_of_different_permits, site, site_locks, view,
 };
 use super::{MESSAGE_ADVICE, Sample, compare, covers, label};
 
@@ -48,6 +50,10 @@ fn to_node() -> Vec<(String, ToNode)> {
         ("", ToNode::Diagnose { tag: 2, others: true }),
         ("", ToNode::Prove { tag: 1 }),
         ("", ToNode::Claim { tag: 1, proof: Box::new(proof()), contact: Some(Span::from_millis(900)) }),
+        ("", ToNode::LockPage { tag: 2, pattern: "pool/*".to_owned(), after: Some(lock()), limit: 300 }),
+        ("", ToNode::Changes { tag: 2, pattern: "*".to_owned() }),
+        ("", ToNode::Deadlocks { tag: 2 }),
+        ("", ToNode::Party { party: Party(300) }),
         (" of a site that leaves", ToNode::Claim { tag: 1, proof: Box::new(proof()), contact: None }),
     ];
     let waits = [Wait::Forever, Wait::Within(Span::from_millis(30_000)), Wait::Try];
@@ -102,7 +108,7 @@ const LOSSES: [LossKind; 6] = [
     LossKind::Failed,
 ];
 
-const REFUSALS: [RefusalKind; 12] = [
+const REFUSALS: [RefusalKind; 13] = [
     RefusalKind::Other,
     RefusalKind::Denied,
     RefusalKind::TooFast,
@@ -115,6 +121,7 @@ const REFUSALS: [RefusalKind; 12] = [
     RefusalKind::BadRequest,
     RefusalKind::Version,
     RefusalKind::Unavailable,
+    RefusalKind::Deadlock,
 ];
 
 fn events() -> [TraceEvent; 11] {
@@ -146,6 +153,11 @@ fn traced(event: TraceEvent) -> ToClient {
         state: Some("Idle".to_owned()),
     };
     ToClient::Traced { tag: 2, origin: 1_000_000, lines: vec![line], lost: 3 }
+}
+
+fn changed() -> ToClient {
+    let change = SiteChange { site: site("b"), change: lock_change(ChangeKind::Acquired) };
+    ToClient::Changes { tag: 2, changes: vec![change], missed: 300 }
 }
 
 fn to_client() -> Vec<(String, ToClient)> {
@@ -196,6 +208,9 @@ fn to_client() -> Vec<(String, ToClient)> {
         (" for a time", claimed(Some(Span::from_millis(900)))),
         ("", ToClient::Settled { tag: 1, lease_end: at(5) }),
         ("", ToClient::Leaving),
+        ("", ToClient::LockPage { tag: 2, page: Box::new(lock_page()) }),
+        ("", changed()),
+        ("", ToClient::Deadlocks { tag: 2, deadlocks: Box::new(deadlocks()) }),
     ];
     let messages =
         messages.map(|(more, message)| (format!("{}{more}", label("ToClient", &message)), message));
@@ -215,6 +230,9 @@ fn meaning(message: &ToClient, version: u16) -> ToClient {
         }
         ToClient::LostV2 { tag, act_by } => ToClient::Lost { tag, act_by, why: LossKind::Unknown },
         ToClient::Refused { tag, why, .. } if version == 2 => {
+            ToClient::Refused { tag, kind: RefusalKind::Other, why }
+        }
+        ToClient::Refused { tag, kind: RefusalKind::Deadlock, why } if version < 7 => {
             ToClient::Refused { tag, kind: RefusalKind::Other, why }
         }
         ToClient::Refused { tag, kind: RefusalKind::Unavailable, why } if version == 3 => {

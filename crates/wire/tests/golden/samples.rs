@@ -8,8 +8,12 @@ use meshlock_cluster::founding::{ClusterId, Founding};
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::membership::voters::{Voter, Voters};
 use meshlock_cluster::names::{Incarnation, Member, SiteName};
-use meshlock_cluster::node::{CutOff, LockQueue, SiteLocks, SiteQueue, Standing};
-use meshlock_cluster::rules::{Clause, RulesText};
+use meshlock_cluster::report::{
+    ChangeKind, CutOff, Deadlock, Deadlocks, LockChange, LockEntry, LockPage, LockQueue, LockSummary,
+    NameFilter, PageQuestion, Party, PartyHold, PartyWait, PartyWaits, SiteHolder, SiteLocks, SitePage,
+    SiteQueue, SiteWaits, Standing, StuckParty,
+};
+use meshlock_cluster::rules::{Clause, Pattern, RulesText};
 use meshlock_cluster::table::{HolderReport, LockInUse, LockReport, Machinery, WaiterReport};
 use meshlock_cluster::time::{Drift, Span};
 use meshlock_cluster::view::View;
@@ -189,6 +193,76 @@ pub(crate) fn site_locks() -> SiteLocks {
         locks: vec![in_use],
         locks_in_all: 1,
     }
+}
+
+pub(crate) fn page_question() -> PageQuestion {
+    let pattern = |text| Some(Pattern::parse(text).expect("a pattern"));
+    let names = NameFilter { pattern: pattern("jobs*"), visible: pattern("pool/*").map(|only| vec![only]) };
+    PageQuestion { names, after: Some("jobs/7".parse().expect("a name")), limit: 300 }
+}
+
+pub(crate) fn site_page() -> SitePage {
+    let entry = LockEntry {
+        lock: "jobs".parse().expect("a name"),
+        permits: 3,
+        holders: vec![holder()],
+        holders_in_all: 2,
+        waiters: 300,
+        waited: Span::from_millis(4),
+    };
+    SitePage { site: site("a"), entries: vec![entry], more: true }
+}
+
+pub(crate) fn lock_page() -> LockPage {
+    let summary = LockSummary {
+        lock: "jobs".parse().expect("a name"),
+        algorithm: Some("raymond".to_owned()),
+        permits: 3,
+        holders: vec![SiteHolder { site: site("b"), holder: holder() }],
+        holders_in_all: 2,
+        waiters: 300,
+        waited: Span::from_millis(4),
+    };
+    LockPage { locks: vec![summary], next: Some("jobs".parse().expect("a name")), missing: vec![site("c")] }
+}
+
+pub(crate) fn lock_change(kind: ChangeKind) -> LockChange {
+    LockChange {
+        lock: "jobs".parse().expect("a name"),
+        kind,
+        who: Some("backup.sh".parse().expect("a label")),
+        fence: fence(),
+        slot: Some(2),
+        ago: Span::from_millis(9),
+    }
+}
+
+fn party_wait() -> PartyWait {
+    let lock = "jobs".parse().expect("a name");
+    PartyWait { request: 300, lock, permits: 3, waited: Span::from_millis(4), is_refusable: true }
+}
+
+fn party_hold() -> PartyHold {
+    let lock = "pool".parse().expect("a name");
+    PartyHold { lock, permits: 2, fence: fence(), slot: Some(1), held: Span::from_millis(9) }
+}
+
+pub(crate) fn site_waits() -> SiteWaits {
+    let who = Some("backup.sh".parse().expect("a label"));
+    let party = PartyWaits { party: Party(0xa5), who, waits: vec![party_wait()], holds: vec![party_hold()] };
+    SiteWaits { site: site("a"), incarnation: Incarnation::new(300), parties: vec![party], more: true }
+}
+
+pub(crate) fn deadlocks() -> Deadlocks {
+    let stuck = StuckParty {
+        site: site("a"),
+        incarnation: Incarnation::new(300),
+        party: Party(0xa5),
+        who: None,
+        waits: vec![party_wait()],
+        holds: vec![party_hold()],
+    };
+    Deadlocks { found: vec![Deadlock { parties: vec![stuck] }], missing: vec![site("b")], is_cut: true }
 }
 
 pub(crate) fn cut_off() -> CutOff {

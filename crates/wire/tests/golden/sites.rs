@@ -11,8 +11,9 @@ use meshlock_cluster::membership::message::{Ends, RaftKind, RaftMessage};
 use meshlock_cluster::membership::voters::VoterChange;
 use meshlock_cluster::names::Incarnation;
 use meshlock_cluster::node::{
-    Absence, AccessRefusal, ChangeRefusal, Claim, Content, Hearing, LinkPayload, Packet, PeerQuestion,
-    PeerReply, QuestionId, Route, SiteQueue, Standing, VoterRefusal, VoterRequest,
+    Absence, AccessRefusal, ChangeCursor, ChangeKind, ChangeRefusal, Claim, Content, Hearing, LinkPayload,
+    Packet, PeerQuestion, PeerReply, QuestionId, Route, SiteChanges, SiteQueue, Standing, VoterRefusal,
+    VoterRequest,
 };
 use meshlock_cluster::table::{
     CensusPiece, Holding, Holdings, LockMessage, Machinery, PermitMessage, PermitsOf,
@@ -28,8 +29,9 @@ use meshlock_wire::sites::{
 };
 
 use super::samples::{
-    access, cluster, diagnosis, epoch, holder, member, rules, rules_of_different_permits, running, site,
-    site_locks, site_queue, view, view_of_different_permits, voters,
+    access, cluster, diagnosis, epoch, holder, lock_change, member, page_question, rules,
+    rules_of_different_permits, running, site, site_locks, site_page, site_queue, site_waits, view,
+    view_of_different_permits, voters,
 };
 use super::{MESSAGE_ADVICE, Sample, compare, covers, label};
 
@@ -219,12 +221,20 @@ fn questions() -> Vec<Named> {
         PeerQuestion::Break(lock()),
         PeerQuestion::Locks,
         PeerQuestion::Leave(member()),
+        PeerQuestion::Page(page_question()),
+        PeerQuestion::Changes(Some(cursor())),
+        PeerQuestion::Waits,
+        PeerQuestion::Refuse { member: member(), request: 300 },
     ];
     let replies = [
         PeerReply::Queue(site_queue(Standing::Open, running())),
         PeerReply::Broken(vec![holder()]),
         PeerReply::Locks(site_locks()),
         PeerReply::Leaves(true),
+        PeerReply::Page(site_page()),
+        changes(ChangeKind::Acquired),
+        PeerReply::Waits(site_waits()),
+        PeerReply::Refused(true),
     ];
     let standings =
         [Standing::Open, Standing::Awaits(vec![site("b")]), Standing::CannotOpen, Standing::Outside];
@@ -239,7 +249,21 @@ fn questions() -> Vec<Named> {
         machines.map(|machines| (label("Machinery", &machines), of_queue(Standing::Open, machines)));
     let settled = PeerReply::Queue(SiteQueue { settled: Some(300), ..site_queue(Standing::Open, running()) });
     let settled = [(label("Reply", &settled) + " with settled permits", reply(settled))];
+    let kinds = CHANGES.map(|kind| (label("ChangeKind", &kind), reply(changes(kind))));
+    let replies = replies.into_iter().chain(kinds);
     asks.into_iter().chain(replies).chain(standings).chain(machines).chain(settled).collect()
+}
+
+const CHANGES: [ChangeKind; 4] =
+    [ChangeKind::Acquired, ChangeKind::Released, ChangeKind::Lost, ChangeKind::Broken];
+
+fn cursor() -> ChangeCursor {
+    ChangeCursor { incarnation: Incarnation::new(7), next: 300 }
+}
+
+fn changes(kind: ChangeKind) -> PeerReply {
+    let changes = vec![lock_change(kind)];
+    PeerReply::Changes(SiteChanges { changes, missed: 5, cursor: cursor(), more: true })
 }
 
 fn permits() -> [PermitMessage; 8] {
@@ -382,6 +406,7 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
     covers::<JoinRefusal>("JoinRefusal", names());
     covers::<ChangeRefusal>("ChangeRefusal", names());
     covers::<Admission>("Admission", names());
+    covers::<ChangeKind>("ChangeKind", names());
     let mut samples = around();
     for version in VERSIONS.0..=VERSIONS.1 {
         let known = contents
@@ -389,6 +414,7 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
             .filter(|(_, content)| version >= 3 || !content.is_about_permits() && !content.is_beat())
             .filter(|(_, content)| version >= 4 || !content.is_about_voters())
             .filter(|(_, content)| version >= 5 || !content.is_absence() && !content.is_about_access())
+            .filter(|(_, content)| version >= 7 || !content.is_about_listings())
             .filter(|(_, content)| version >= 6 || !content.is_about_calls() && !content.is_records());
         samples.extend(known.map(|(name, content)| {
             let bytes = encode_packet(&packet(content.clone()), version);
@@ -427,6 +453,7 @@ fn around() -> Vec<Sample> {
     let sites = vec![(site("a"), Some("a:7400".parse().expect("an address"))), (site("b"), None)];
     let introduction = Introduction { cluster: "prod".parse().expect("a name"), sites };
     vec![
+        greeting("greeting of versions 1 to 7", 7),
         greeting("greeting of versions 1 to 6", 6),
         greeting("greeting of versions 1 to 5", 5),
         greeting("greeting of versions 1 to 4", 4),

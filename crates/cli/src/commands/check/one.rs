@@ -5,8 +5,10 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use meshlock_check::{Bounds, Bypass, BypassBound, Entries, Report, Step, Verdict, command, story_spec};
-use meshlock_protocol::Spec;
+use meshlock_check::{
+    Bounds, Bypass, BypassBound, Entries, Report, SiteSymmetry, Step, Verdict, command, story_spec,
+};
+use meshlock_protocol::{Demand, Mode, SiteId, Spec};
 use serde_json::{Value, json};
 
 use super::bounds::{ResourceLimits, Scope, checked};
@@ -138,6 +140,8 @@ pub(super) fn document(spec: &Spec, bounds: &Bounds, found: &Timed) -> anyhow::R
         "permits": bounds.cluster.permits,
         "holders": bounds.holders.iter().map(|site| site.index()).collect::<Vec<_>>(),
         "entries": entries(bounds),
+        "demands": bounds.demands.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "changes": bounds.changes,
         "window": bounds.window,
         "network": bounds.network().name(),
         "duplicates": bounds.duplicates,
@@ -165,6 +169,8 @@ pub(super) fn document(spec: &Spec, bounds: &Bounds, found: &Timed) -> anyhow::R
         "withheld_requests": report.withheld,
         "reduced": bounds.reduces,
         "passed": report.passed,
+        "symmetries": report.symmetry.as_ref().map(|symmetry| symmetry.permutations),
+        "asymmetry": report.symmetry.as_ref().and_then(|symmetry| symmetry.asymmetry.as_ref()).map(|why| why.to_string()),
         "story": story_spec(spec, bounds, &report.path).lines,
         "trace": trace::values(spec, bounds, &report.path)?,
         "round": report.round,
@@ -194,6 +200,16 @@ fn print(spec: &Spec, bounds: &Bounds, found: &Timed, out: &mut dyn Write) -> an
     writeln!(out, "  explored  {states} states, depth {depth}, {edges} edges, {local_states} local states")?;
     if let Some(passed) = report.passed {
         writeln!(out, "  reduced   {passed} further states were looked at and not kept")?;
+    }
+    if let Some(SiteSymmetry { permutations, asymmetry }) = &report.symmetry {
+        let used = match permutations {
+            1 => "no symmetry was found, so that all states were kept".to_owned(),
+            count => format!(
+                "one state was kept of those that {count} permutations of the sites make of each other"
+            ),
+        };
+        let why = asymmetry.as_ref().map_or_else(String::new, |why| format!("; not a symmetry is {why}"));
+        writeln!(out, "  symmetry  {used}{why}")?;
     }
     let each = bytes_per_state(report).map_or_else(String::new, |bytes| format!(", {bytes} bytes a state"));
     writeln!(out, "  cost      {seconds:.2} s, {} states/s{each}", rate(*states, *seconds))?;
@@ -252,7 +268,18 @@ pub(super) fn describe(bounds: &Bounds) -> String {
     if bounds.cluster.permits > 1 {
         parts.push(format!("{} permits", bounds.cluster.permits));
     }
-    let holders: Vec<String> = bounds.holders.iter().map(|site| site.to_string()).collect();
+    if bounds.demands != [Demand::PLAIN] {
+        let asked: Vec<String> = bounds.demands.iter().map(ToString::to_string).collect();
+        parts.push(format!("each {}", asked.join(" or ")));
+    }
+    if bounds.changes > 0 {
+        parts.push(format!("up to {} changes of mode while inside", bounds.changes));
+    }
+    let holder = |(site, mode): (SiteId, Mode)| match mode {
+        Mode::Exclusive => site.to_string(),
+        Mode::Shared | Mode::Upgradeable => format!("{site} ({mode})"),
+    };
+    let holders: Vec<String> = bounds.holders.with_modes().map(holder).collect();
     if !holders.is_empty() {
         parts.push(format!("{} inside at the start", holders.join(", ")));
     }
@@ -272,6 +299,7 @@ pub(super) fn describe(bounds: &Bounds) -> String {
         (bounds.returns, "sites may leave and request again in one step"),
         (bounds.survivors, "survivors must be served"),
         (bounds.reduces, "reduced"),
+        (bounds.up_to_symmetry, "up to symmetry"),
     ] {
         if on {
             parts.push(what.to_owned());

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::Context;
 use meshlock_check::{Bounds, Report, StepEvent, Verdict, story_spec};
 use meshlock_protocol::world::{Action, Delivery, News, Violation};
-use meshlock_protocol::{Demand, SiteId, Spec};
+use meshlock_protocol::{Demand, Mode, SiteId, Spec};
 
 /// Returns the source of the test for the violation in `report`, or an error if the world cannot show it.
 pub(super) fn source(spec: &Spec, bounds: &Bounds, report: &Report) -> anyhow::Result<String> {
@@ -14,22 +14,39 @@ pub(super) fn source(spec: &Spec, bounds: &Bounds, report: &Report) -> anyhow::R
     let kind: String = spec.info.name.split('-').map(capitalised).collect();
     let property = report.verdict.property().context("something is violated")?.name();
     let (sites, permits) = (bounds.cluster.sites, bounds.cluster.permits);
-    let holders: Vec<usize> = bounds.holders.iter().map(|site| site.index()).collect();
+    let holders: Vec<(usize, Mode)> =
+        bounds.holders.with_modes().map(|(site, mode)| (site.index(), mode)).collect();
+    let shares = bounds.has_modes() || bounds.demands != [Demand::PLAIN];
     let mut text = String::new();
     writeln!(text, "/// {}", meshlock_check::command(spec, bounds))?;
     writeln!(text, "#[test]\nfn {module}_violates_{property}_after_{}_steps() {{", report.path.len())?;
     writeln!(text, "    use meshlock_protocol::algorithms::{module}::{kind};")?;
     let delivery = if claims.iter().any(|claim| claim.contains("Delivery::")) { "Delivery, " } else { "" };
     writeln!(text, "    use meshlock_protocol::world::{{Action, {delivery}World}};")?;
-    writeln!(text, "    use meshlock_protocol::{{Cluster, Holders, SiteId, Spec}};\n")?;
+    let more = if shares { "Demand, Mode, " } else { "" };
+    writeln!(text, "    use meshlock_protocol::{{Cluster, {more}Holders, SiteId, Spec}};\n")?;
     writeln!(text, "    let spec: Spec = {:?}.parse().unwrap();", spec.to_string())?;
     writeln!(text, "    let cluster = Cluster::of({sites}).with_permits({permits});")?;
-    writeln!(text, "    let inside: [usize; {}] = {holders:?};", holders.len())?;
-    writeln!(text, "    let holders = Holders::new(cluster, inside.map(SiteId::new)).unwrap();")?;
+    if shares {
+        let inside = holders.iter().map(|(site, mode)| format!("({site}, Mode::{mode:?})"));
+        let inside = inside.collect::<Vec<_>>().join(", ");
+        writeln!(text, "    let inside: [(usize, Mode); {}] = [{inside}];", holders.len())?;
+        writeln!(text, "    let inside = inside.map(|(site, mode)| (SiteId::new(site), mode));")?;
+        writeln!(text, "    let holders = Holders::sharing(cluster, inside).unwrap();")?;
+    } else {
+        let inside: Vec<usize> = holders.iter().map(|(site, _)| *site).collect();
+        writeln!(text, "    let inside: [usize; {}] = {inside:?};", inside.len())?;
+        writeln!(text, "    let holders = Holders::new(cluster, inside.map(SiteId::new)).unwrap();")?;
+    }
     writeln!(
         text,
         "    let mut world = World::<{kind}>::new(cluster, &spec.values, &holders).unwrap().tolerant();"
     )?;
+    if shares {
+        let asked: Vec<String> = bounds.demands.iter().copied().map(demanded).collect();
+        writeln!(text, "    let asked: [Demand; {}] = [{}];", asked.len(), asked.join(", "))?;
+        writeln!(text, "    let mut world = world.demanding(&spec.values, &asked).unwrap();")?;
+    }
     if bounds.news != News::default() {
         let News { overtake, late } = bounds.news;
         writeln!(
@@ -97,16 +114,21 @@ fn demanded(demand: Demand) -> String {
 /// Returns assertions about the world at the end of the path.
 fn claims(spec: &Spec, bounds: &Bounds, report: &Report) -> anyhow::Result<Vec<String>> {
     let waits = |sites: &[SiteId]| -> Vec<String> {
-        sites.iter().map(|site| format!("assert!(world.is_waiting(site({})));", site.index())).collect()
+        let or_upgrading = |site: usize| match bounds.changes {
+            0 => format!("assert!(world.is_waiting(site({site})));"),
+            _ => format!("assert!(world.is_waiting(site({site})) || world.is_upgrading(site({site})));"),
+        };
+        sites.iter().map(|site| or_upgrading(site.index())).collect()
     };
     let delivery = match bounds.delivery {
         Delivery::Fifo => "Fifo",
         Delivery::Unordered => "Unordered",
     };
-    let stuck = [
-        format!("assert_eq!(world.deliveries(Delivery::{delivery}).next(), None);"),
-        "assert_eq!(world.releases().next(), None);".to_owned(),
-    ];
+    // A process that waits to be exclusive could still give up.
+    let leaves = "assert!(world.inside().iter().all(|site| world.is_upgrading(site)));";
+    let leaves = if bounds.changes > 0 { leaves } else { "assert_eq!(world.releases().next(), None);" };
+    let stuck =
+        [format!("assert_eq!(world.deliveries(Delivery::{delivery}).next(), None);"), leaves.to_owned()];
     match &report.verdict {
         Verdict::Deadlock(waiting) => Ok(stuck.into_iter().chain(waits(waiting)).collect()),
         Verdict::Starvation(waiting) => Ok(waits(waiting)),

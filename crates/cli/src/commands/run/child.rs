@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context;
 use meshlock_cluster::names::LockName;
+use meshlock_cluster::report::Party;
 use meshlock_supervisor::{
     Control, FromSupervisor, OURSELVES, SUPERVISE, StartOrder, Terminal, alone_in_group, code_of_signal,
     identity, tell,
@@ -20,6 +21,7 @@ use rustix::process::{
 };
 
 use super::beside;
+use super::nesting::PARTY_VARIABLE;
 use super::waiting::GrantedLock;
 
 /// CMD's supervisor, before CMD is started.
@@ -35,12 +37,18 @@ pub(super) struct WaitingSupervisor {
 impl WaitingSupervisor {
     /// Starts the supervisor, which waits. If this process ends before it starts CMD, the supervisor ends, too.
     /// `node` and the name of the lock are seen by [commands below it](super::nesting).
-    pub(super) fn start(node: &[String; 2], name: &LockName, command: &[OsString]) -> anyhow::Result<Self> {
+    pub(super) fn start(
+        node: &[String; 2],
+        name: &LockName,
+        party: Party,
+        command: &[OsString],
+    ) -> anyhow::Result<Self> {
         let (control, theirs) = Control::pair().context("cannot make a pair of sockets")?;
         let start = |program: &Path| {
             let mut process = Command::new(program);
             process.arg(SUPERVISE).args(node).arg(name.as_str()).arg(identity()).args(command);
             process.process_group(0).stdin(Stdio::from(theirs.try_clone()?));
+            process.env(PARTY_VARIABLE, format!("{:016x}", party.0));
             process.env("MESHLOCK_NAME", name.as_str()).spawn()
         };
         let program = beside::supervisor();

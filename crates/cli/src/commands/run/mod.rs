@@ -50,6 +50,9 @@ const EXIT_NOT_IN_TIME: u8 = 75;
 /// Exit code: the lock was lost while CMD ran, and CMD was ended (`EX_PROTOCOL`, which nothing else here uses).
 const EXIT_LOST: u8 = 76;
 
+/// Exit code if the request was the youngest one of a deadlock, and the lock's rule says that it does not wait.
+const EXIT_DEADLOCK: u8 = 77;
+
 const EXIT_CODES: &str = "\
 CMD has these environment variables:
   MESHLOCK_NAME   the name of the lock
@@ -76,6 +79,7 @@ Exit codes:
   69   no node is reachable, or its cluster cannot say who has the lock: too few sites answer
   75   someone else has the lock, and it was not granted in time (--try, --wait)
   76   the lock was lost while CMD ran; CMD was ended before anyone else could get the lock
+  77   the lock's rule says on-deadlock=refuse, and this command, run below another `meshlock run`, would have waited for ever
   137  also: the supervisor of CMD was killed; CMD was ended
   126  CMD cannot be executed
   127  CMD is not found";
@@ -134,6 +138,10 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
         Waited::Unavailable(why) => {
             tell(format!("cannot get the lock '{name}' now: {why}"));
             return Ok(CommandOutcome::Exit(EXIT_NO_NODE));
+        }
+        Waited::Deadlock(why) => {
+            tell(format!("did not get the lock '{name}', because of a deadlock: {why}"));
+            return Ok(CommandOutcome::Exit(EXIT_DEADLOCK));
         }
         Waited::Refused(why) => {
             return Err(UsageError::new(format!("cannot get the lock '{name}': {why}")).into());

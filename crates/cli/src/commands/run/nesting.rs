@@ -9,12 +9,14 @@
 //! process above it, as almost all are, asks nothing and loses no time.
 
 use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Read;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 
 use meshlock_client::NodeEndpoint;
 use meshlock_cluster::names::{ClientLabel, Incarnation, LockName, Member};
+use meshlock_cluster::report::Party;
 use meshlock_supervisor::SUPERVISE;
 use meshlock_system::ancestors;
 use meshlock_wire::clients::Status;
@@ -35,6 +37,18 @@ const EMBEDDED: &str = "embedded";
 
 /// What is said instead of the directory of a certificate if the connection uses none.
 const PLAIN: &str = "plain";
+
+/// The variable of the environment by which what runs below this command learns that it is the same party. Nothing but the search for
+/// deadlocks between locks goes by it.
+pub(super) const PARTY_VARIABLE: &str = "MESHLOCK_PARTY";
+
+/// Returns the party of the command above this one, or a new one.
+pub(super) fn party() -> Party {
+    let above = std::env::var(PARTY_VARIABLE).ok();
+    let above = above.and_then(|text| u64::from_str_radix(&text, 16).ok()).filter(|number| *number != 0);
+    // The system's random numbers: two commands do not choose the same.
+    Party(above.unwrap_or_else(|| RandomState::new().build_hasher().finish()))
+}
 
 /// Returns the arguments of a supervisor by which commands below it find the node: its place, and the directory of the client's
 /// certificate if one is used. `location` is `None` for the embedded node.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::node::LockQueue;
 use meshlock_cluster::node::{Age, line};
+use meshlock_cluster::report::Party;
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_supervisor::tell;
@@ -22,7 +23,7 @@ use crate::output::UsageError;
 use meshlock_wire::clients::ToNode;
 
 use meshlock_client::{Connection, ConnectionError, NodeChoice, NotGranted, PolledRequest, RequestState};
-use meshlock_wire::clients::RefusalKind;
+use meshlock_wire::clients::{HAS_LISTINGS, RefusalKind};
 
 /// After this time, a user at a terminal is told who holds the lock.
 const TELL_AFTER: Span = Span::from_millis(1000);
@@ -44,6 +45,8 @@ pub(super) struct RunRequest {
     /// A connection that has not been used yet.
     connection: Option<Connection>,
     supervisor: WaitingSupervisor,
+    /// Who waits for one thing at a time: this command, and what runs below it.
+    party: Party,
     since: Time,
 }
 
@@ -64,6 +67,8 @@ pub(super) enum Waited {
     NotInTime(Option<LockQueue>),
     /// The cluster could not serve the request, for this reason.
     Unavailable(String),
+    /// The request was the youngest one of a deadlock, as the node explains.
+    Deadlock(String),
     /// The node refused the request, for this reason.
     Refused(String),
     /// The node leaves its cluster, and no other may be used.
@@ -90,7 +95,8 @@ impl RunRequest {
         let who = label(&command[0]);
         // Started first: it takes longer than all that follows, and the node must know it before it grants the lock. If this command is
         // refused, the supervisor ends with it.
-        let supervisor = WaitingSupervisor::start(&nesting::words(location.as_ref()), &lock, command)?;
+        let party = nesting::party();
+        let supervisor = WaitingSupervisor::start(&nesting::words(location.as_ref()), &lock, party, command)?;
         nesting::refuse_own_lock(location.as_ref(), &lock, permits, &who)?;
         let since = now();
         let mut request = RunRequest {
@@ -103,6 +109,7 @@ impl RunRequest {
             choice: NodeChoice::Nearest,
             connection: None,
             supervisor,
+            party,
             since,
         };
         request.connection = Some(request.connect()?);
@@ -182,6 +189,9 @@ impl RunRequest {
     ) -> anyhow::Result<Option<Waited>> {
         // If this process is gone when the lock is lost, the node ends what is below the supervisor.
         connection.send(&ToNode::Guard { group: self.supervisor.id() })?;
+        if connection.version() >= HAS_LISTINGS {
+            connection.send(&ToNode::Party { party: self.party })?;
+        }
         let wait = self.wait.after(now().since(self.since));
         let mut request = PolledRequest::send(connection, self.lock.clone(), wait, self.permits)?;
         // By now all processes that this one needs are there, and the node has something to do.
@@ -258,6 +268,7 @@ fn decided(mut request: PolledRequest) -> anyhow::Result<Option<Waited>> {
         Some(NotGranted::Refused { kind: RefusalKind::Unavailable | RefusalKind::Failed, why }) => {
             Ok(Some(Waited::Unavailable(why)))
         }
+        Some(NotGranted::Refused { kind: RefusalKind::Deadlock, why }) => Ok(Some(Waited::Deadlock(why))),
         Some(NotGranted::Refused { kind, .. }) if request.is_leaving(kind)? => Ok(None),
         Some(NotGranted::Refused { why, .. }) => Ok(Some(Waited::Refused(why))),
         // The node has forgotten the request, which it does only with the session.

@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use meshlock_protocol::Spec;
-use meshlock_sim::report::{Duration, OrderClock};
+use meshlock_sim::report::{ByMode, Duration, ModeReport, OrderClock};
 use meshlock_sim::trace::JsonLines;
 use meshlock_sim::violation::Stopped;
 use meshlock_sim::{Report, Settings};
@@ -127,6 +127,13 @@ fn print(spec: &Spec, report: &Report, wall: f64, out: &mut dyn Write) -> anyhow
     {
         let Duration { mean, ci95, p50, p99, max } = duration;
         table.add_row([label, &number(mean), &half_width(ci95), &number(p50), &number(p99), &number(max)]);
+    }
+    if let Some(ByMode { shared, exclusive }) = report.by_mode {
+        for (label, ModeReport { entries, wait }) in [("readers", shared), ("writers", exclusive)] {
+            let label = format!("wait of {entries} {label}");
+            let Duration { mean, p50, p99, max, .. } = wait;
+            table.add_row([&label, &number(mean), "", &number(p50), &number(p99), &number(max)]);
+        }
     }
     let throughput = report.throughput;
     table.add_row([

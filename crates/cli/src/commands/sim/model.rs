@@ -80,6 +80,16 @@ pub(crate) struct Model {
     /// The time in the critical section: 0.0002, uniform:0..1 or exponential:0.5
     #[arg(long, default_value = "0.0002", allow_negative_numbers = true)]
     cs: String,
+    /// The share of the requests that are shared, from 0 to 1, for algorithms that know modes; the others are exclusive. `compare` takes
+    /// several, separated by commas
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "0",
+        value_name = "SHARE",
+        allow_negative_numbers = true
+    )]
+    pub(crate) readers: Vec<f64>,
     /// How many entries into the critical section to simulate
     #[arg(long, default_value_t = 100_000, value_parser = count, allow_negative_numbers = true)]
     entries: usize,
@@ -107,11 +117,30 @@ impl Model {
             processor: self.processor.into(),
             fifo: !self.unordered,
             inside: distribution("--cs", &self.cs)?,
+            readers: self.only_readers()?,
             faults: self.faults.plan(sites)?,
             entries: self.entries as u64,
             warm_up: if self.keep_warm_up { WarmUp::Keep } else { WarmUp::Found },
             seed: self.seed,
         })
+    }
+
+    /// Returns the one share of readers of a simulation.
+    fn only_readers(&self) -> Result<f64, UsageError> {
+        if let Some(share) = self.readers.iter().find(|share| !(0.0..=1.0).contains(*share)) {
+            return Err(UsageError::new(format!("--readers {share}: a share from 0 to 1")));
+        }
+        match self.readers.as_slice() {
+            [share] => Ok(*share),
+            _ => Err(UsageError::new(
+                "--readers: one share for a simulation; `meshlock compare` takes several",
+            )),
+        }
+    }
+
+    /// The same flags with this one share of readers.
+    pub(crate) fn with_readers(&self, share: f64) -> Self {
+        Model { readers: vec![share], ..self.clone() }
     }
 
     fn check_sizes(&self, sites: usize) -> Result<(), UsageError> {

@@ -8,7 +8,7 @@ use crate::table::MAX_LISTED;
 use crate::table::{LossReason, RequestRefusal};
 
 /// Returns site a in a view with b, which votes and whose packets the test makes up.
-fn beside_b() -> Lone {
+pub(super) fn beside_b() -> Lone {
     let mut lone = Lone::start(&["b"], Disk::default());
     lone.write();
     let b = Member { site: "b".parse().unwrap(), incarnation: Incarnation::new(1) };
@@ -19,7 +19,7 @@ fn beside_b() -> Lone {
     lone
 }
 
-fn from_b(lone: &mut Lone, content: Content) {
+pub(super) fn from_b(lone: &mut Lone, content: Content) {
     let packet = Packet::direct(lone.node.cluster, Incarnation::new(1), content);
     lone.input(Input::Packet { from: "b".parse().unwrap(), packet });
 }
@@ -29,7 +29,7 @@ fn jobs() -> LockName {
 }
 
 /// Makes a call, and returns the question that b receives.
-fn ask(lone: &mut Lone, call: ClientCall) -> Option<QuestionId> {
+pub(super) fn ask(lone: &mut Lone, call: ClientCall) -> Option<QuestionId> {
     lone.sent.clear();
     lone.input(Input::Call(call));
     let (to, content) = lone.sent.pop()?;
@@ -246,4 +246,83 @@ fn rules_that_cannot_be_changed_are_given_up_and_not_asked_for_again() {
         why.starts_with("a has no lease: 0 of 1 voters are reachable; the rules were not changed"),
         "{why}"
     );
+}
+
+/// Returns b's page with these locks.
+fn page_of_b(locks: &[&str], more: bool) -> PeerReply {
+    let entry = |lock: &&str| crate::report::LockEntry {
+        lock: lock.parse().unwrap(),
+        permits: 1,
+        holders: Vec::new(),
+        holders_in_all: 0,
+        waiters: 1,
+        waited: Span::from_millis(30),
+    };
+    let entries = locks.iter().map(entry).collect();
+    PeerReply::Page(SitePage { site: "b".parse().unwrap(), entries, more })
+}
+
+fn page_question(limit: u32) -> PageQuestion {
+    PageQuestion { names: NameFilter::default(), after: None, limit }
+}
+
+#[test]
+fn a_page_has_the_locks_of_all_members_and_the_algorithm_of_each() {
+    let mut lone = beside_b();
+    lone.acquire(1, "c");
+    let call = ClientCall::Page { request: Request(5), question: page_question(10) };
+    let question = ask(&mut lone, call).unwrap();
+    from_b(&mut lone, Content::Reply { question, reply: page_of_b(&["a", "c", "d"], true) });
+    let [ClientAnswer::Page { page, .. }] = &lone.answers[..] else { panic!("{:?}", lone.answers) };
+    let locks: Vec<(&str, u64)> = page.locks.iter().map(|lock| (lock.lock.as_str(), lock.waiters)).collect();
+    assert_eq!(locks, [("a", 1), ("c", 2), ("d", 1)]);
+    assert_eq!(page.locks[0].algorithm.as_deref(), Some("naimi-trehel"));
+    assert_eq!(
+        (page.next.as_ref().map(LockName::as_str), &page.missing[..]),
+        (Some("d"), &[] as &[SiteName])
+    );
+}
+
+#[test]
+fn a_page_that_no_correct_member_sends_is_reported_and_not_listed() {
+    let mut lone = beside_b();
+    let call = ClientCall::Page { request: Request(5), question: page_question(2) };
+    let question = ask(&mut lone, call).unwrap();
+    from_b(&mut lone, Content::Reply { question, reply: page_of_b(&["a", "b", "c"], true) });
+    assert!(matches!(lone.notes.last(), Some(Note::Misbehaved { .. })), "{:?}", lone.notes);
+    lone.pass(Span::from_millis(1000));
+    let [ClientAnswer::Page { page, .. }] = &lone.answers[..] else { panic!("{:?}", lone.answers) };
+    assert_eq!((page.locks.len(), page.missing.len()), (0, 1));
+}
+
+#[test]
+fn a_member_of_an_older_version_is_missing_from_a_page_at_once_and_is_sent_no_question() {
+    let mut lone = beside_b();
+    let abilities = Abilities { lists_locks: false, ..Abilities::ALL };
+    lone.input(Input::Connected { site: "b".parse().unwrap(), abilities });
+    let call = ClientCall::Page { request: Request(5), question: page_question(2) };
+    assert_eq!(ask(&mut lone, call), None);
+    let [ClientAnswer::Page { page, .. }] = &lone.answers[..] else { panic!("{:?}", lone.answers) };
+    assert_eq!(page.missing, ["b".parse().unwrap()]);
+    lone.answers.clear();
+    let site: SiteName = "b".parse().unwrap();
+    ask(&mut lone, ClientCall::Changes { request: Request(6), site, after: None });
+    assert_eq!(lone.answers, [ClientAnswer::Changes { request: Request(6), changes: None }]);
+}
+
+#[test]
+fn one_member_is_asked_for_its_changes_and_this_site_answers_for_its_own() {
+    let mut lone = beside_b();
+    let site: SiteName = "a".parse().unwrap();
+    assert_eq!(ask(&mut lone, ClientCall::Changes { request: Request(5), site, after: None }), None);
+    let [ClientAnswer::Changes { changes: Some(own), .. }] = &lone.answers[..] else {
+        panic!("{:?}", lone.answers)
+    };
+    let own = own.clone();
+    lone.answers.clear();
+    let site: SiteName = "b".parse().unwrap();
+    let call = ClientCall::Changes { request: Request(6), site, after: Some(own.cursor) };
+    let question = ask(&mut lone, call).unwrap();
+    from_b(&mut lone, Content::Reply { question, reply: PeerReply::Changes(own.clone()) });
+    assert_eq!(lone.answers, [ClientAnswer::Changes { request: Request(6), changes: Some(own) }]);
 }

@@ -28,6 +28,13 @@ impl Turn {
     }
 }
 
+/// As messages write it behind their request: nothing for the first turn, since a second comes only after a YIELD.
+impl fmt::Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 > 1 { write!(f, ", turn {}", self.0) } else { Ok(()) }
+    }
+}
+
 /// What sites say to each other. A request is named by its clock; whose it is follows from sender and receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
@@ -104,14 +111,12 @@ crate::numbered! { Message {
 
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A second turn comes only after a YIELD.
-        let again = |turn: &Turn| if turn.0 > 1 { format!(", turn {}", turn.0) } else { String::new() };
         match self {
             Message::Request { clock } => write!(f, "REQUEST(ts {})", clock.value()),
-            Message::Reply { to, turn, .. } => write!(f, "REPLY(to ts {}{})", to.value(), again(turn)),
+            Message::Reply { to, turn, .. } => write!(f, "REPLY(to ts {}{turn})", to.value()),
             Message::Failed { to } => write!(f, "FAILED(ts {})", to.value()),
-            Message::Inquire { to, turn } => write!(f, "INQUIRE(ts {}{})", to.value(), again(turn)),
-            Message::Yield { request, turn } => write!(f, "YIELD(ts {}{})", request.value(), again(turn)),
+            Message::Inquire { to, turn } => write!(f, "INQUIRE(ts {}{turn})", to.value()),
+            Message::Yield { request, turn } => write!(f, "YIELD(ts {}{turn})", request.value()),
             Message::Release { request } => write!(f, "RELEASE(ts {})", request.value()),
             Message::Hello { incarnation } => write!(f, "HELLO(incarnation {})", incarnation.number()),
             Message::Welcome { incarnation, arbiter, .. } => {

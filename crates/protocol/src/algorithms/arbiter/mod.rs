@@ -85,12 +85,17 @@ pub(crate) type Judged = Result<(), &'static str>;
 
 impl DeadlockRules {
     /// The option that chooses between the two sets of rules that hold.
-    pub const OPTION: OptionInfo = OptionInfo {
-        name: "deadlock",
-        about: "fail: refuse with FAILED, and only the refused yield; yield: whoever is inquired yields",
-        range: Range::Choice(&["yield", "fail"]),
-        default: "yield",
-    };
+    pub const OPTION: OptionInfo = DeadlockRules::option("yield");
+
+    /// The same with another default.
+    pub(crate) const fn option(default: &'static str) -> OptionInfo {
+        OptionInfo {
+            name: "deadlock",
+            about: "fail: refuse with FAILED, and only the refused yield; yield: whoever is inquired yields",
+            range: Range::Choice(&["yield", "fail"]),
+            default,
+        }
+    }
 
     /// The rules that the option asks for.
     pub fn of(values: &Values) -> Self {
@@ -110,7 +115,7 @@ impl DeadlockRules {
     }
 
     /// Whether whoever has to wait is told so by FAILED, and only then yields.
-    fn has_refusals(self) -> bool {
+    pub(crate) fn has_refusals(self) -> bool {
         match self {
             DeadlockRules::Fail | DeadlockRules::Printed | DeadlockRules::Original => true,
             DeadlockRules::Yield | DeadlockRules::Pending => false,

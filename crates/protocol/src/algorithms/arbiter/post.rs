@@ -9,22 +9,27 @@ use super::Message;
 /// The outgoing mail of one step. What a site says to itself is no message: it stays here, and the site hands it
 /// over before the step ends.
 #[derive(Debug)]
-pub struct Post<'a> {
+pub struct Post<'a, M = Message> {
     me: SiteId,
     /// The site's clock; handlers raise it once they have accepted a message.
     pub clock: Clock,
-    out: &'a mut Outbox<Message>,
-    home: SmallVec<[Message; 4]>,
+    out: &'a mut Outbox<M>,
+    home: SmallVec<[M; 4]>,
 }
 
-impl<'a> Post<'a> {
+impl<'a, M: crate::Message> Post<'a, M> {
     /// The mail of the site `me`, whose clock shows `clock`.
-    pub fn new(me: SiteId, clock: Clock, out: &'a mut Outbox<Message>) -> Self {
+    pub fn new(me: SiteId, clock: Clock, out: &'a mut Outbox<M>) -> Self {
         Post { me, clock, out, home: SmallVec::new() }
     }
 
+    /// Whose mail it is.
+    pub fn me(&self) -> SiteId {
+        self.me
+    }
+
     /// Says `message` to `to`, which may be this site.
-    pub fn send(&mut self, to: SiteId, message: Message) {
+    pub fn send(&mut self, to: SiteId, message: M) {
         if to == self.me {
             self.home.push(message);
         } else {
@@ -33,7 +38,7 @@ impl<'a> Post<'a> {
     }
 
     /// Says `message` to all other sites of `0..sites`.
-    pub fn broadcast(&mut self, sites: usize, message: Message) {
+    pub fn broadcast(&mut self, sites: usize, message: M) {
         self.out.broadcast(self.me, sites, &message);
     }
 
@@ -48,7 +53,7 @@ impl<'a> Post<'a> {
     }
 
     /// The oldest message of this site to itself that it has not yet handled.
-    pub fn take_home(&mut self) -> Option<Message> {
+    pub fn take_home(&mut self) -> Option<M> {
         (!self.home.is_empty()).then(|| self.home.remove(0))
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct QueuedWaiter {
 ///
 /// Priorities that age need no clock: a request whose priority is larger by one stands where it would if it had come one chain earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Place {
+struct QueuePlace {
     /// With strict priorities, how far this one is below the highest; otherwise 0.
     level: u8,
     /// How many chains had been issued when it came, and one more for each level below the highest priority. One that rode in counts as
@@ -101,23 +101,23 @@ enum Priorities {
 
 impl Priorities {
     /// Where a request stands that counts as come when so many chains had been issued.
-    fn place(self, since: u64, priority: Priority) -> Place {
+    fn place(self, since: u64, priority: Priority) -> QueuePlace {
         let below = u8::MAX - priority.0;
         match self {
-            Priorities::Age => Place { level: 0, due: since + u64::from(below) },
-            Priorities::Strict => Place { level: below, due: since },
+            Priorities::Age => QueuePlace { level: 0, due: since + u64::from(below) },
+            Priorities::Strict => QueuePlace { level: below, due: since },
         }
     }
 }
 
 impl QueuedWaiter {
-    fn new(place: Place, waiter: Waiter, mode: Mode) -> Self {
-        let (Place { level, due }, Waiter { site, number }) = (place, waiter);
+    fn new(place: QueuePlace, waiter: Waiter, mode: Mode) -> Self {
+        let (QueuePlace { level, due }, Waiter { site, number }) = (place, waiter);
         QueuedWaiter { due, number, site, level, mode }
     }
 
-    fn place(&self) -> Place {
-        Place { level: self.level, due: self.due }
+    fn place(&self) -> QueuePlace {
+        QueuePlace { level: self.level, due: self.due }
     }
 
     pub(super) fn waiter(&self) -> Waiter {
@@ -220,33 +220,34 @@ impl Dispatcher {
         queued.then_some("a second request before the first was served")
     }
 
-    /// A plain request has come. If no permit is at home, it is appended to the shortest chain that has room; otherwise it
-    /// stands behind all others.
+    /// A plain request has come. If it is not appended, it stands behind all others.
     pub(super) fn on_request(&mut self, waiter: Waiter) -> Option<Order> {
-        self.last[waiter.site.index()] = waiter.number;
-        if let Some(append) = self.append(waiter) {
-            return Some(append);
-        }
-        let place = self.priorities.place(self.issued, Priority::default());
-        self.queue.push_back(QueuedWaiter::new(place, waiter, Mode::Exclusive));
-        self.next_order()
+        self.append_or(waiter, |dispatcher| {
+            let place = dispatcher.priorities.place(dispatcher.issued, Priority::default());
+            dispatcher.queue.push_back(QueuedWaiter::new(place, waiter, Mode::Exclusive));
+        })
     }
 
-    /// Appends an exclusive request to the shortest chain that has room, if no permit is at home and nobody is queued. A chain that ends
-    /// in an earlier request of the same site is over: its permit is on its way here.
-    #[inline]
-    pub(super) fn append(&mut self, waiter: Waiter) -> Option<Order> {
-        if !self.queue.is_empty() || self.permits.iter().any(|record| record.home.is_some()) {
-            return None;
+    /// An exclusive request has come. If no permit is at home and nobody is queued, it is appended to the shortest chain that has room;
+    /// otherwise `enqueue` puts it into the queue. A chain that ends in an earlier request of the same site is over: its permit is on
+    /// its way here.
+    pub(super) fn append_or(&mut self, waiter: Waiter, enqueue: impl FnOnce(&mut Self)) -> Option<Order> {
+        self.last[waiter.site.index()] = waiter.number;
+        if self.queue.is_empty() && self.permits.iter().all(|record| record.home.is_none()) {
+            let max_chain = self.max_chain;
+            let has_room = |record: &&mut Record| {
+                record.chain.len() < max_chain
+                    && record.chain.back().is_some_and(|tail| tail.site != waiter.site)
+            };
+            let open = self.permits.iter_mut().filter(has_room).min_by_key(|record| record.chain.len());
+            if let Some(record) = open {
+                let tail = *record.chain.back()?;
+                record.chain.push_back(waiter);
+                return Some(Order::Append { tail, next: waiter });
+            }
         }
-        let max_chain = self.max_chain;
-        let has_room = |record: &&mut Record| {
-            record.chain.len() < max_chain && record.chain.back().is_some_and(|tail| tail.site != waiter.site)
-        };
-        let record = self.permits.iter_mut().filter(has_room).min_by_key(|record| record.chain.len())?;
-        let tail = *record.chain.back()?;
-        record.chain.push_back(waiter);
-        Some(Order::Append { tail, next: waiter })
+        enqueue(self);
+        self.next_order()
     }
 
     /// What follows from a new request in the queue.

@@ -206,7 +206,9 @@ impl crate::Message for Message {
             Message::Downgrade { number, change, to: _, permit } => {
                 numbers.number(Family::Site(from), number);
                 numbers.number(changes_of(from), change);
-                permit.iter_mut().for_each(|permit| permit.numbers(numbers));
+                if let Some(permit) = permit {
+                    permit.numbers(numbers);
+                }
             }
             Message::Perm { number, permit } => {
                 numbers.number(Family::Site(to), number);

@@ -77,7 +77,7 @@ impl News {
         match self {
             News::Left => {}
             News::Upgrades { change } | News::Lowered { change, .. } => {
-                numbers.number(changes_of(site), change)
+                numbers.number(changes_of(site), change);
             }
         }
     }
@@ -202,12 +202,10 @@ impl Dispatcher {
     /// A request has come that is not plain.
     #[inline(never)]
     pub(super) fn on_ask(&mut self, waiter: Waiter, demand: Demand) -> Option<Order> {
-        self.last[waiter.site.index()] = waiter.number;
-        if demand.mode == Mode::Exclusive
-            && let Some(append) = self.append(waiter)
-        {
-            return Some(append);
+        if demand.mode == Mode::Exclusive {
+            return self.append_or(waiter, |dispatcher| dispatcher.enqueue(waiter, demand));
         }
+        self.last[waiter.site.index()] = waiter.number;
         self.enqueue(waiter, demand);
         self.next_order()
     }

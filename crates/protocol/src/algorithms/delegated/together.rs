@@ -16,7 +16,7 @@ pub(super) fn check(sites: &[&Delegated], in_flight: &[InFlight<'_, Message>]) -
 }
 
 /// The request on which a message gives or takes the permit.
-fn with_permit<'a>((from, to, message): InFlight<'a, Message>) -> Option<(Waiter, &'a Permit)> {
+fn with_permit((from, to, message): InFlight<'_, Message>) -> Option<(Waiter, &Permit)> {
     match message {
         Message::Perm { number, permit } => Some((Waiter { site: to, number: *number }, permit)),
         Message::Release { number, permit } | Message::Downgrade { number, permit: Some(permit), .. } => {

@@ -41,10 +41,12 @@
 //! **Invariants**: A1 to A5 and R1 to R5 of the [`arbiter`](crate::algorithms::arbiter) and the requester, Q1 and Q2 of
 //! the site.
 
+pub(super) mod sets;
+
 use crate::quorum::QuorumSystem;
 use crate::registry::info::{
     Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, OptionInfo, Order,
-    Permits, Range, Span, Tokens,
+    Permits, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
@@ -78,16 +80,7 @@ impl Coterie for RequestSets {
         ),
         failures: Failures::NONE,
         options: &[
-            OptionInfo {
-                name: "quorums",
-                about: "the request sets: the smaller of plane and grid; the lines of a projective plane, folded \
-                        where N is no q²+q+1; row and column of a grid; or given ones, site i's the i-th",
-                range: Range::WordsOr {
-                    words: &["best", "plane", "grid"],
-                    notation: "sets of sites such as 0.1/1.2/0.2",
-                },
-                default: "best",
-            },
+            sets::OPTION,
             DeadlockRules::OPTION,
             OptionInfo::texts(
                 &["repaired", "printed", "1985"],
@@ -122,15 +115,7 @@ impl Coterie for RequestSets {
             "1985" => DeadlockRules::Original.published(values)?,
             _ => DeadlockRules::of(values),
         };
-        let plane = || QuorumSystem::folded_plane(cluster.sites);
-        let grid = || QuorumSystem::grid(cluster.sites);
-        let built = match values.get("quorums") {
-            "plane" => plane(),
-            "grid" => grid(),
-            "best" => plane().and_then(|plane| Ok(smaller(plane, grid()?))),
-            text => return Ok(RequestSets { rules, sets: given(cluster, text)? }),
-        };
-        let sets = built.map_err(|error| refused(error.to_string()))?;
+        let sets = sets::chosen(cluster, values)?;
         Ok(RequestSets { rules, sets })
     }
 
@@ -150,42 +135,6 @@ impl Coterie for RequestSets {
     fn askers(&self, arbiter: SiteId) -> usize {
         self.sets.quorums().iter().filter(|set| set.contains(arbiter)).count()
     }
-}
-
-fn refused(why: String) -> PlanError {
-    PlanError::Option { option: "quorums", why }
-}
-
-/// The family whose largest set is smaller, or that is smaller in all.
-fn smaller(a: QuorumSystem, b: QuorumSystem) -> QuorumSystem {
-    let size = |system: &QuorumSystem| {
-        let sizes = || system.quorums().iter().map(SiteSet::len);
-        (sizes().max(), sizes().sum::<usize>())
-    };
-    if size(&b) < size(&a) { b } else { a }
-}
-
-/// Sets that the user gives: one for each site (M2: with the site in it), every two of which meet (M1).
-fn given(cluster: Cluster, text: &str) -> Result<QuorumSystem, PlanError> {
-    let system = QuorumSystem::parse(cluster.sites, text).map_err(|error| refused(error.to_string()))?;
-    let sets = system.quorums();
-    if sets.len() != cluster.sites {
-        let why = format!("{} sets for {} sites; each site needs one", sets.len(), cluster.sites);
-        return Err(refused(why));
-    }
-    for (site, set) in SiteId::all(cluster.sites).zip(sets) {
-        if !set.contains(site) {
-            return Err(refused(format!("the set {set} of site {} does not contain it", site.index())));
-        }
-        let mut before = SiteId::all(site.index()).zip(sets);
-        if let Some((other, disjoint)) = before.find(|(_, other)| !set.intersects(other)) {
-            let (a, b) = (other.index(), site.index());
-            return Err(refused(format!(
-                "the sets {disjoint} of site {a} and {set} of site {b} do not meet"
-            )));
-        }
-    }
-    Ok(system)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::registry::info::{
     Channels, ClaimedBypass, Costs, Demands, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo,
-    Order, Permits, Range, Span, Text, Tokens,
+    Order, Permits, Span, Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::shared::Shared;
@@ -42,15 +42,7 @@ impl Described for Raymond {
         ),
         failures: Failures { crash: false, recovery: true, partition: false },
         options: &[
-            OptionInfo {
-                name: "tree",
-                about: "who is whose neighbour",
-                range: Range::WordsOr {
-                    words: &["balanced", "star", "line"],
-                    notation: "the edges of a tree, as 0-1/1-2/1-3",
-                },
-                default: "balanced",
-            },
+            Tree::option("balanced"),
             OptionInfo::text(
                 "printed: recovery ends after a delay, which makes a second privilege; for the checker only",
             ),
@@ -99,13 +91,7 @@ impl Algorithm for Raymond {
     }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
-        let tree = match values.get("tree") {
-            "balanced" => Tree::balanced(cluster.sites),
-            "star" => Tree::star(cluster.sites),
-            "line" => Tree::line(cluster.sites),
-            edges => Tree::given(cluster.sites, edges)?,
-        };
-        Ok(Plan { tree: Shared::new(tree), text: values.text() })
+        Ok(Plan { tree: Shared::new(Tree::chosen(cluster, values)?), text: values.text() })
     }
 
     /// All edges point at the home of the privilege.

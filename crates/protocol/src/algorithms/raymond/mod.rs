@@ -57,10 +57,9 @@ mod message;
 mod recovery;
 #[cfg(test)]
 mod tests;
-mod tree;
 
+pub use super::tree::Tree;
 pub use message::Message;
-pub use tree::Tree;
 
 use std::collections::VecDeque;
 

@@ -19,7 +19,7 @@ pub(super) struct Sharing {
     /// The number of its last upgrade; zero before the first. An answer to one that it has given up may still arrive.
     last_upgrade: Clock,
     /// While it waits to enter: the replies that count under another number than that of the request, because an upgrade has withdrawn
-    /// the first one.
+    /// the first one; also if they have arrived.
     renewals: Vec<Renewal>,
     // What this site knows of the others.
     /// Of those that I owe a reply: who wants to be shared, and who upgradeable. The others are exclusive.
@@ -83,9 +83,10 @@ impl Sharing {
             .for_each(|renewal| renewal.void = None);
     }
 
-    /// The reply of `from` has arrived, and counts.
-    pub(super) fn on_leave(&mut self, from: SiteId) {
-        self.renewals.retain(|renewal| renewal.site != from);
+    /// The process enters: no reply is awaited any more. Until then a renewed reply keeps its number, because the next upgrade of the same
+    /// site names that if it withdraws the reply once more.
+    pub(super) fn enter(&mut self) {
+        self.renewals.clear();
     }
 
     /// Notes the mode of a request whose reply is deferred.
@@ -224,7 +225,7 @@ impl RicartAgrawala {
             }
             RicartAgrawalaState::Waiting { request, missing } if withdraws => {
                 let old = sharing.expected(from, request.clock);
-                sharing.on_leave(from);
+                sharing.renewals.retain(|renewal| renewal.site != from);
                 // Every reply is awaited before the next one is asked for, so that no late one is taken for it.
                 let void = (!missing.insert(from)).then_some(old);
                 sharing.renewals.push(Renewal { site: from, number: clock, void });
@@ -310,8 +311,8 @@ impl RicartAgrawala {
             "I6: a site inside that does not upgrade owes a reply only to those that its mode excludes"
         );
         invariant!(
-            sharing.renewals.iter().all(|renewal| self.misses(renewal.site)),
-            "I7: a withdrawn reply is missing"
+            sharing.renewals.iter().all(|renewal| renewal.void.is_none() || self.misses(renewal.site)),
+            "I7: a withdrawn reply that is still on its way is missing"
         );
         Ok(())
     }

@@ -1,3 +1,5 @@
+//! Scenarios of Ricart and Agrawala's algorithm: its paper's, and those of processes that share.
+
 use super::*;
 use crate::Effect;
 use crate::world::{Violation, World, enter, misbehaved, send};
@@ -259,7 +261,35 @@ fn messages_of_modes_are_reported_where_no_correct_peer_sends_them() {
 
 #[test]
 fn the_printed_text_has_no_modes() {
-    let spec: crate::Spec = "ricart-agrawala:text=printed:modes".parse().unwrap();
+    let spec: crate::Spec = "ricart-agrawala:text=printed,modes".parse().unwrap();
     let error = RicartAgrawala::plan(Cluster::of(2), &spec.values).unwrap_err();
     assert_eq!(error.to_string(), "option modes: the printed text has none; leave text=printed out");
+}
+
+/// The explorer has found this with three sites, of which one is upgradeable at the start: the reader took its first reply for one that the
+/// second upgrade did not withdraw.
+#[test]
+fn a_second_upgrade_withdraws_the_renewed_reply_too() {
+    let [s1, s2, s3] = SiteId::first();
+    let mut world = sharing(3);
+    let _ = world.request_as(s1, MAY_WRITE);
+    world.settle();
+    // The reply of S2 stays away, so that S3 goes on waiting.
+    let _ = world.request_as(s3, READ);
+    assert_eq!(world.deliver(s3, s1), [send(s3, reply(2))]);
+    assert_eq!(world.deliver(s1, s3), []);
+    assert_eq!(world.change_mode(s1, Mode::Exclusive), [send(s2, upgrade(3, 0)), send(s3, upgrade(3, 2))]);
+    assert_eq!(world.deliver(s1, s3), [send(s1, yields(3))]);
+    assert_eq!(world.deliver(s1, s2), [send(s1, reply(3))]);
+    assert_eq!(world.deliver(s3, s1), []);
+    assert_eq!(world.deliver(s2, s1), [Effect::Upgraded]);
+    assert_eq!(world.release(s1), [send(s3, reply(3))]);
+    assert_eq!(world.deliver(s1, s3), []);
+    let _ = world.request_as(s1, MAY_WRITE);
+    assert_eq!(world.deliver(s1, s2), [send(s1, reply(4))]);
+    assert_eq!(world.deliver(s1, s3), [send(s1, reply(4))]);
+    assert_eq!(world.deliver(s2, s1), []);
+    assert_eq!(world.deliver(s3, s1), [enter()]);
+    assert_eq!(world.change_mode(s1, Mode::Exclusive), [send(s2, upgrade(5, 0)), send(s3, upgrade(5, 3))]);
+    assert_eq!(world.deliver(s1, s3), [send(s1, yields(5))]);
 }

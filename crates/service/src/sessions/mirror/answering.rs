@@ -18,15 +18,23 @@ use std::sync::Arc;
 
 impl Sessions {
     /// Answers a question of this site's mirror, which has the news of version `have`: at once if something has changed, or after a while.
+    /// A mirror that another one has replaced is told that all is over.
     pub(crate) async fn answer_mirror(&self, from: &Member, have: u64) -> CallReply {
-        let members = self.front().members();
-        if mirror_of(self.site(), members.iter()) != Some(&from.site) {
-            return CallReply::Refused(format!("'{}' is not the mirror of this site", from.site));
-        }
+        let others = self.front().other_members();
+        let next = mirror_of(self.site(), others.iter().map(|member| &member.site));
         let window = self.0.mirror_window();
         let terms = self.front().lease_terms();
         let mut held = {
             let mut registry = self.registry();
+            registry.source.on_view(&others);
+            if !registry.source.is_mirror(from, next) {
+                let news = registry.source.on_former_question(from, have, now());
+                drop(registry);
+                // The present mirror may have to be told of what the former one has dropped, and a release may be known.
+                self.0.confirmed.send_modify(|count| *count += 1);
+                self.0.note_change();
+                return news.map_or(CallReply::NotHere, CallReply::Mirror);
+            }
             let all = registry.all_leases();
             if registry.source.on_question(from, have, all.into_iter(), (now(), window)).is_err() {
                 return CallReply::NotHere;

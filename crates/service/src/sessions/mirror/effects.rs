@@ -37,10 +37,11 @@ struct KeyClaim {
 
 impl Claims {
     fn state(&self, number: ClaimNumber) -> ClaimState {
-        let Some(KeyClaim { claim, .. }) = self.0.get(&number) else { return ClaimState::Pending };
+        let Some(KeyClaim { claim, .. }) = self.0.get(&number) else { return ClaimState::Refused };
         match claim.state() {
             AcquireState::Held(_) if claim.observer().is_settled() => ClaimState::Settled,
-            AcquireState::Held(_) | AcquireState::Waiting => ClaimState::Pending,
+            AcquireState::Held(_) => ClaimState::Pending,
+            AcquireState::Waiting => ClaimState::Asked,
             AcquireState::Lost { .. } => ClaimState::Lost,
             AcquireState::Ended(Ended::NotGranted(NotGranted::NotClaimed(why))) => ClaimState::refused(why),
             AcquireState::Ended(_) => ClaimState::Refused,

@@ -29,14 +29,14 @@ pub(crate) async fn acknowledged<T>(sessions: &Sessions, call: impl Future<Outpu
 impl Inner {
     /// Notes that the current call has released something of this lease.
     pub(in crate::sessions) fn note_released(&self, lease: LeaseId) {
-        let owed = self.registry().source.owes(lease, now());
+        let owed = self.registry().source.owes(lease);
         // Without a call there is nobody to be told.
         let _ = RELEASED.try_with(|released| released.set(released.get().max(owed)));
     }
 
     /// Returns the change that the mirror has to know before what a lease held is given to others, if it ended without its client's word.
     pub(in crate::sessions) fn owed_unasked(&self, lease: LeaseId) -> Option<ChangeNumber> {
-        self.registry().source.owes_unasked(lease, now())
+        self.registry().source.owes_unasked(lease)
     }
 }
 

@@ -64,7 +64,7 @@ impl Mirror {
 
     /// Returns the version of the news that is confirmed with the next question, if there is one.
     fn have(&self) -> Option<u64> {
-        self.following.mirror.question(false).map(|question| question.have)
+        self.following.mirror.question_to(&member("other"), false).map(|question| question.have)
     }
 
     fn at(&self, millis: u64) -> Time {

@@ -66,7 +66,9 @@ fn sharing_world(sites: usize, options: &[(&str, &str)], holders: &[(SiteId, Mod
 
 fn values(options: &[(&str, &str)]) -> Values {
     let mut values = Values::defaults(&Delegated::INFO);
-    options.iter().for_each(|(name, value)| values.set(name, value).unwrap());
+    for (name, value) in options {
+        values.set(name, value).unwrap();
+    }
     values
 }
 

@@ -10,7 +10,7 @@ const NOT_THE_LEADER: &str = "a word of the leader's from a site that does not l
 fn change_nothing(mut world: World<Delegated>, refused: &[(SiteId, SiteId, Message, &'static str)]) {
     let before = world.sites().to_vec();
     for (from, to, message, why) in refused {
-        assert_eq!(world.inject(*from, *to, message.clone()), [misbehaved(*from, *why)], "{message}");
+        assert_eq!(world.inject(*from, *to, message.clone()), [misbehaved(*from, why)], "{message}");
         assert_eq!(world.sites(), before);
     }
 }

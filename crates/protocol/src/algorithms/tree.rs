@@ -1,8 +1,11 @@
-//! The tree that the sites of a run share: who is whose neighbour, and which neighbour leads where.
+//! The tree that the sites of a run share, for `raymond` and `neilsen-mizuno`: who is whose neighbour, and which neighbour leads
+//! where.
 
-use crate::{PlanError, SiteId};
+use crate::registry::info::{OptionInfo, Range};
+use crate::registry::values::Values;
+use crate::{Cluster, PlanError, SiteId};
 
-/// A tree on the sites `0..n`, kept as if it hung from site 0. The algorithm itself knows no root.
+/// A tree on the sites `0..n`, kept as if it hung from site 0. The algorithms themselves know no root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     /// For each site the neighbour nearer to site 0, and for site 0 itself.
@@ -18,23 +21,42 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// The option `tree`.
+    pub(super) const fn option(default: &'static str) -> OptionInfo {
+        let range = Range::WordsOr {
+            words: &["balanced", "star", "line"],
+            notation: "the edges of a tree, as 0-1/1-2/1-3",
+        };
+        OptionInfo { name: "tree", about: "who is whose neighbour", range, default }
+    }
+
+    /// The tree that the option asks for.
+    pub(super) fn chosen(cluster: Cluster, values: &Values) -> Result<Self, PlanError> {
+        match values.get("tree") {
+            "balanced" => Ok(Tree::balanced(cluster.sites)),
+            "star" => Ok(Tree::star(cluster.sites)),
+            "line" => Ok(Tree::line(cluster.sites)),
+            edges => Tree::given(cluster.sites, edges),
+        }
+    }
+
     /// 0 – 1 – 2 – …: the worst shape, for experiments.
-    pub(super) fn line(sites: usize) -> Self {
+    fn line(sites: usize) -> Self {
         Tree::hung(sites, |site| site - 1)
     }
 
     /// Site 0 in the middle, all others around it.
-    pub(super) fn star(sites: usize) -> Self {
+    fn star(sites: usize) -> Self {
         Tree::hung(sites, |_| 0)
     }
 
     /// A binary tree filled level by level, as a heap is.
-    pub(super) fn balanced(sites: usize) -> Self {
+    fn balanced(sites: usize) -> Self {
         Tree::hung(sites, |site| (site - 1) / 2)
     }
 
     /// The tree with these edges: `0-1/1-2/1-3`.
-    pub(super) fn given(sites: usize, edges: &str) -> Result<Self, PlanError> {
+    fn given(sites: usize, edges: &str) -> Result<Self, PlanError> {
         let fault = |why: String| PlanError::Option { option: "tree", why };
         let mut adjacent = vec![Vec::new(); sites];
         let mut component: Vec<usize> = (0..sites).collect();
@@ -129,6 +151,17 @@ impl Tree {
         usize::from(self.parent_of(site).is_some()) + self.children_of(site).len()
     }
 
+    /// How many sites there are.
+    pub(super) fn sites(&self) -> usize {
+        self.parent.len()
+    }
+
+    /// Whether one site is a neighbour of all others.
+    pub(super) fn is_star(&self) -> bool {
+        let others = self.sites() - 1;
+        SiteId::all(self.sites()).any(|site| self.degree(site) == others)
+    }
+
     /// All sites but this one.
     pub(super) fn others(&self, site: SiteId) -> impl Iterator<Item = SiteId> {
         SiteId::others_from(site, self.parent.len())
@@ -216,6 +249,15 @@ mod tests {
         }
         assert_eq!(tree.place(SiteId::new(1), SiteId::new(2)), None);
         assert_eq!(tree.place(SiteId::new(1), SiteId::new(99)), None);
+    }
+
+    #[test]
+    fn a_star_is_known_whatever_its_edges_are_called() {
+        let given = |sites, edges| Tree::given(sites, edges).unwrap();
+        assert!(
+            [Tree::star(5), Tree::line(3), Tree::line(1), given(4, "2-0/2-1/3-2")].iter().all(Tree::is_star)
+        );
+        assert!(![Tree::line(4), Tree::balanced(4), given(4, "2-0/2-1/3-1")].iter().any(Tree::is_star));
     }
 
     #[test]
