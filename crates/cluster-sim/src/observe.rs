@@ -223,34 +223,13 @@ impl World {
                 self.machines[machine].frozen = true;
                 None
             }
-            ClientAnswer::RulesSet { .. } => {
-                self.coverage.record(Occurrence::RulesSet);
-                None
-            }
-            ClientAnswer::RulesRefused { .. } => {
-                self.coverage.record(Occurrence::RulesRefused);
-                None
-            }
-            ClientAnswer::VotersChanged { .. } => {
-                self.coverage.record(Occurrence::VotersSet);
-                None
-            }
-            ClientAnswer::VotersRefused { .. } => {
-                self.coverage.record(Occurrence::VotersRefused);
-                None
-            }
-            ClientAnswer::AccessSet { .. } => {
-                self.coverage.record(Occurrence::AccessSet);
-                None
-            }
-            ClientAnswer::AccessRefused { .. } => {
-                self.coverage.record(Occurrence::AccessRefused);
-                None
-            }
-            ClientAnswer::Unavailable { .. } => {
-                self.coverage.record(Occurrence::RulesGivenUp);
-                None
-            }
+            ClientAnswer::RulesSet { .. } => self.count(Occurrence::RulesSet),
+            ClientAnswer::RulesRefused { .. } => self.count(Occurrence::RulesRefused),
+            ClientAnswer::VotersChanged { .. } => self.count(Occurrence::VotersSet),
+            ClientAnswer::VotersRefused { .. } => self.count(Occurrence::VotersRefused),
+            ClientAnswer::AccessSet { .. } => self.count(Occurrence::AccessSet),
+            ClientAnswer::AccessRefused { .. } => self.count(Occurrence::AccessRefused),
+            ClientAnswer::Unavailable { .. } => self.count(Occurrence::RulesGivenUp),
             ClientAnswer::Left { .. } => {
                 self.coverage.record(Occurrence::Left);
                 self.machines[machine].is_out = true;
@@ -258,8 +237,11 @@ impl World {
                 None
             }
             ClientAnswer::Queue { queue: LockQueue { missing, .. }, .. } => {
-                let is_whole = missing.is_empty();
-                self.coverage.record(if is_whole { Occurrence::Queue } else { Occurrence::QueueInPart });
+                self.coverage.record(if missing.is_empty() {
+                    Occurrence::Queue
+                } else {
+                    Occurrence::QueueInPart
+                });
                 None
             }
             ClientAnswer::Broken { cut_off, .. } => {
@@ -277,6 +259,12 @@ impl World {
             | ClientAnswer::Traced { .. } => None,
         };
         Ok(process)
+    }
+
+    /// Records something that was told to nobody in particular.
+    fn count(&mut self, occurrence: Occurrence) -> Option<usize> {
+        self.coverage.record(occurrence);
+        None
     }
 
     /// Returns whose a request is, if it is of a client that may hold a lock twice for a while: at the site that it comes from, and where it

@@ -22,7 +22,7 @@ use meshlock_cluster::table::Request;
 const ONE_IN_SHARES: u64 = 5;
 
 /// Longest time that a client waits to be exclusive before it gives that up, in microseconds.
-const PATIENCE: u64 = 1_500_000;
+const TIMEOUT: u64 = 1_500_000;
 
 /// Lets rules name algorithms that know modes, in some of the runs.
 pub(crate) fn draw(settings: &mut SeedSettings) {
@@ -127,7 +127,7 @@ impl World {
         let ClientState::Inside(inside) = &mut self.clients[client].state else { return false };
         (inside.next, inside.upgrades) = (None, to > mode);
         let wait = if to > mode {
-            PATIENCE
+            TIMEOUT
         } else {
             // From now on it does not rely on being alone.
             (inside.mode, inside.read) = (to, None);

@@ -38,7 +38,7 @@ pub trait Message: Clone + Debug + Display + Eq + Hash + Send + Sync {
 /// calls `request` only while the process is idle and the two others only while it is in the critical section;
 /// anything else is the host's own bug, and the site asserts it.
 ///
-/// *Inputs of processes that share*, given only to algorithms that know them ([`Values::knows`]): [`request_as`](Site::request_as) and
+/// *Inputs of processes that share*, given only to algorithms that know them ([`Values::know`]): [`request_as`](Site::request_as) and
 /// [`release_and_request_as`](Site::release_and_request_as) with a demand that is not plain, and
 /// [`change_mode`](Site::change_mode).
 ///

@@ -160,8 +160,12 @@ fn what_no_correct_site_says_is_no_answer() {
 fn only_the_first_names_are_kept_of_many() {
     let many: Vec<LockName> = (0..1000).map(|at| name(&format!("{:03}", at * 7 % 1000))).collect();
     let mut first = FirstNames::new(3);
-    many.iter().for_each(|name| first.offer(name));
-    many.iter().for_each(|name| first.offer(name));
+    for name in &many {
+        first.offer(name);
+    }
+    for name in &many {
+        first.offer(name);
+    }
     assert!(first.names.len() <= 3);
     let (names, more) = first.finish();
     assert_eq!(names.into_iter().map(LockName::as_str).collect::<Vec<_>>(), ["000", "001", "002"]);

@@ -21,7 +21,9 @@ fn waiter(request: u64, priority: u8) -> WaitingClient {
 /// Returns the order of waiters that come in this one: their numbers and priorities.
 fn order(coming: &[(u64, u8)]) -> Vec<u64> {
     let (mut known, mut spare) = (lock::Lock::new(), Spare::default());
-    coming.iter().for_each(|(request, priority)| known.enqueue(waiter(*request, *priority), &mut spare));
+    for (request, priority) in coming {
+        known.enqueue(waiter(*request, *priority), &mut spare);
+    }
     known.clients.waiters.iter().map(|waiter| waiter.request.0).collect()
 }
 
