@@ -197,11 +197,17 @@ fn census_of(site: usize, held: usize) -> Vec<Packet> {
     let numbers: Vec<usize> = (site..held).step_by(SITES).collect();
     let holding = |number: &usize| {
         let lock: LockName = name(*number).parse().expect("a name");
-        Holding { lock, slots: vec![Some(0)], permits: Some(1) }
+        Holding { lock, slots: vec![Some(0)], permits: Some(1), modes: Vec::new() }
     };
     let packet = |numbers: &[usize]| {
         let holdings = numbers.iter().map(holding).collect();
-        let body = LinkPayload::Census(CensusPiece { holdings, last: false, has_permits: true, key: None });
+        let body = LinkPayload::Census(CensusPiece {
+            holdings,
+            last: false,
+            has_permits: true,
+            key: None,
+            has_modes: true,
+        });
         let frame = Frame::Data { number: 1, ack: 0, epoch: meshlock_protocol::Epoch::default(), body };
         let content = Content::Link { to: Incarnation::new(1), frame };
         Packet::direct(cluster, Incarnation::new(1), content)

@@ -32,9 +32,13 @@ pub fn command(spec: &Spec, bounds: &Bounds) -> String {
     }
     if bounds.demands != [Demand::PLAIN] {
         let (modes, priorities) = bounds.modes_and_priorities();
-        modes.iter().for_each(|mode| add("mode", mode));
+        for mode in &modes {
+            add("mode", mode);
+        }
         if priorities != [Priority::default()] {
-            priorities.iter().for_each(|priority| add("priority", &priority.0));
+            for priority in &priorities {
+                add("priority", &priority.0);
+            }
         }
     }
     if bounds.changes > 0 {

@@ -1,7 +1,7 @@
 //! State of the clients: each acquires a lock, increments a counter under it, releases it, rests, and starts again. The
 //! clients of one process share its session, so that a session may wait for several locks and hold several.
 
-use meshlock_protocol::Fence;
+use meshlock_protocol::{Fence, Mode};
 
 use super::clock::Moment;
 use meshlock_cluster::names::LockName;
@@ -45,6 +45,8 @@ pub(super) struct Asked {
     pub(super) lock: LockName,
     /// How many may hold it, as the client understands it.
     pub(super) permits: u32,
+    /// In which mode it asks.
+    pub(super) mode: Mode,
     pub(super) session: Session,
     pub(super) client: usize,
 }
@@ -69,6 +71,12 @@ pub(super) struct Inside {
     pub(super) lease_end: Time,
     /// The value of the counter that it read.
     pub(super) read: Option<u64>,
+    /// As far as it knows.
+    pub(super) mode: Mode,
+    /// The mode to which it will change.
+    pub(super) next: Option<Mode>,
+    /// Whether it waits to be exclusive.
+    pub(super) upgrades: bool,
     /// Whether it was told that it has lost the lock: then nothing is extended any more.
     pub(super) lost: bool,
     /// Whether it entered after faults had stopped.

@@ -56,6 +56,17 @@ macro_rules! occurrences {
     };
 }
 
+impl Occurrence {
+    /// Returns what a grant in this mode counts as beside others.
+    pub(crate) fn of_grant(mode: meshlock_protocol::Mode) -> Option<Self> {
+        match mode {
+            meshlock_protocol::Mode::Shared => Some(Occurrence::GrantedShared),
+            meshlock_protocol::Mode::Upgradeable => Some(Occurrence::GrantedUpgradeable),
+            meshlock_protocol::Mode::Exclusive => None,
+        }
+    }
+}
+
 occurrences! {
     BrokenByOldDisk Cluster "what nobody promises does not hold, after a voter's disk was put back",
     CensusInPieces Cluster "census sent in several pieces",
@@ -152,6 +163,15 @@ occurrences! {
     WithoutRule Client "granted with a number of permits that no rule gives",
     InUseOtherwise Client "refused: in use with another number of permits",
     OtherRule Client "refused: a rule gives another number of permits",
+    GrantedShared Client "granted in shared mode",
+    GrantedUpgradeable Client "granted in upgradeable mode",
+    Beside Client "granted beside others that share the lock",
+    Upgraded Client "upgraded to be exclusive",
+    UpgradeGivenUp Client "gave up an upgrade",
+    Downgraded Client "went on in a weaker mode",
+    ModeRefused Client "change of mode refused",
+    DemandUnknown Client "refused: the rule knows no modes or priorities",
+    ModesBesideOlder Client "refused: an older member knows no modes",
     Busy Client "did not want to wait",
     Cancelled Client "cancelled",
     CrashedHolding Client "crashed while holding",

@@ -52,6 +52,7 @@ mod observe;
 mod properties;
 mod second_process;
 mod settings;
+mod sharing;
 mod site_sessions;
 mod telling;
 #[cfg(test)]

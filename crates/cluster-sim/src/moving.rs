@@ -1,6 +1,6 @@
 //! What movers do: they ask, prove, work, release, and claim what they hold when they lose their site.
 
-use meshlock_protocol::Fence;
+use meshlock_protocol::{Demand, Fence, Mode};
 
 use super::client::Asked;
 use super::clock::Moment;
@@ -160,13 +160,24 @@ impl World {
         let by_rule = newest.rule(&lock).permits;
         let follows = newest.names(&lock) || self.movers.draw.bool();
         let permits = if follows { by_rule } else { self.movers.draw.u32(1..=3) };
-        self.asked.insert(request, Asked { lock: lock.clone(), permits, session, client: NO_CLIENT });
+        self.asked.insert(
+            request,
+            Asked { lock: lock.clone(), permits, mode: Mode::Exclusive, session, client: NO_CLIENT },
+        );
         self.movers.requests.insert(request, mover);
         self.movers.all[mover].state = MoverState::Waiting { request, lock: lock.clone(), permits };
         let wait = Wait::Forever;
         self.mover_call(
             mover,
-            ClientCall::Acquire(Acquire { session, request, lock, permits, wait, cause: None }),
+            ClientCall::Acquire(Acquire {
+                session,
+                request,
+                lock,
+                permits,
+                wait,
+                cause: None,
+                demand: Demand::PLAIN,
+            }),
         );
         let timeout = self.movers.draw.u64(500_000..4_000_000);
         self.set_mover_timer(mover, timeout);
@@ -409,7 +420,8 @@ impl World {
         let most = if self.movers.draw.usize(..8) == 0 { 1_500_000 } else { 200 };
         let (request, session) = (self.new_request(), connection.session);
         let (lock, permits) = (hold.lock.clone(), hold.permits);
-        self.asked.insert(request, Asked { lock, permits, session, client: NO_CLIENT });
+        self.asked
+            .insert(request, Asked { lock, permits, mode: Mode::Exclusive, session, client: NO_CLIENT });
         self.movers.requests.insert(request, mover);
         if let Some(hold) = self.movers.all[mover].hold_mut() {
             // It has heard nothing of an earlier claim, whose connection has ended, and does not count on it.

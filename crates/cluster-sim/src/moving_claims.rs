@@ -1,6 +1,6 @@
 //! Claims of movers and of strays, how they are judged and answered; and the faults that concern them.
 
-use meshlock_protocol::{Epoch, FenceClock};
+use meshlock_protocol::{Epoch, FenceClock, Mode};
 
 use super::client::Asked;
 use super::clock::Moment;
@@ -128,8 +128,17 @@ impl World {
                 if stray.is_some() || self.relies_on(mover, request) {
                     let session = self.asked[&request].session;
                     let (until, cap) = (lease_end, None);
-                    let claim =
-                        ObservedClaim { request, session, lock: &lock, machine, until, cap, permits, mover };
+                    let claim = ObservedClaim {
+                        request,
+                        session,
+                        lock: &lock,
+                        machine,
+                        until,
+                        cap,
+                        permits,
+                        mode: Mode::Exclusive,
+                        mover,
+                    };
                     self.exclusion.on_claimed(claim, self.now)?;
                 }
                 let is_relied_on = self.relies_on(mover, request) || self.wire_relies_on(request);
@@ -183,7 +192,17 @@ impl World {
         }
         let Asked { lock, permits, session, .. } = self.asked[&request].clone();
         let (until, mover) = (lease_end, Some(mover));
-        let claim = ObservedClaim { request, session, lock: &lock, machine, until, cap, permits, mover };
+        let claim = ObservedClaim {
+            request,
+            session,
+            lock: &lock,
+            machine,
+            until,
+            cap,
+            permits,
+            mode: Mode::Exclusive,
+            mover,
+        };
         self.exclusion.on_claimed(claim, self.now)
     }
 
@@ -386,7 +405,7 @@ impl World {
         let rules = self.rules.get(&self.newest.epoch);
         let permits = rules.map_or(1, |rules| rules.rule(&lock).permits);
         let fence = FenceClock::new(Epoch::default()).enter();
-        let hold = ProvedHold { holder, lock, permits, slot: Some(0), fence };
+        let hold = ProvedHold { holder, lock, permits, slot: Some(0), fence, mode: Mode::Exclusive };
         self.stray(machine, Proof::new(&ClaimKey::new([0x66; 32]), b"", hold), true);
     }
 
@@ -399,7 +418,8 @@ impl World {
         let hold = proof.hold().clone();
         let (lock, permits) = (hold.lock.clone(), hold.permits);
         self.coverage.record(Occurrence::Stray);
-        self.asked.insert(request, Asked { lock, permits, session, client: NO_CLIENT });
+        self.asked
+            .insert(request, Asked { lock, permits, mode: Mode::Exclusive, session, client: NO_CLIENT });
         let incarnation = connection.incarnation;
         let stray = Stray { machine, incarnation, session, hold, is_forged };
         self.movers.strays.insert(request, stray);

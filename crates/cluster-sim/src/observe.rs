@@ -223,34 +223,13 @@ impl World {
                 self.machines[machine].frozen = true;
                 None
             }
-            ClientAnswer::RulesSet { .. } => {
-                self.coverage.record(Occurrence::RulesSet);
-                None
-            }
-            ClientAnswer::RulesRefused { .. } => {
-                self.coverage.record(Occurrence::RulesRefused);
-                None
-            }
-            ClientAnswer::VotersChanged { .. } => {
-                self.coverage.record(Occurrence::VotersSet);
-                None
-            }
-            ClientAnswer::VotersRefused { .. } => {
-                self.coverage.record(Occurrence::VotersRefused);
-                None
-            }
-            ClientAnswer::AccessSet { .. } => {
-                self.coverage.record(Occurrence::AccessSet);
-                None
-            }
-            ClientAnswer::AccessRefused { .. } => {
-                self.coverage.record(Occurrence::AccessRefused);
-                None
-            }
-            ClientAnswer::Unavailable { .. } => {
-                self.coverage.record(Occurrence::RulesGivenUp);
-                None
-            }
+            ClientAnswer::RulesSet { .. } => self.count(Occurrence::RulesSet),
+            ClientAnswer::RulesRefused { .. } => self.count(Occurrence::RulesRefused),
+            ClientAnswer::VotersChanged { .. } => self.count(Occurrence::VotersSet),
+            ClientAnswer::VotersRefused { .. } => self.count(Occurrence::VotersRefused),
+            ClientAnswer::AccessSet { .. } => self.count(Occurrence::AccessSet),
+            ClientAnswer::AccessRefused { .. } => self.count(Occurrence::AccessRefused),
+            ClientAnswer::Unavailable { .. } => self.count(Occurrence::RulesGivenUp),
             ClientAnswer::Left { .. } => {
                 self.coverage.record(Occurrence::Left);
                 self.machines[machine].is_out = true;
@@ -258,8 +237,11 @@ impl World {
                 None
             }
             ClientAnswer::Queue { queue: LockQueue { missing, .. }, .. } => {
-                let is_whole = missing.is_empty();
-                self.coverage.record(if is_whole { Occurrence::Queue } else { Occurrence::QueueInPart });
+                self.coverage.record(if missing.is_empty() {
+                    Occurrence::Queue
+                } else {
+                    Occurrence::QueueInPart
+                });
                 None
             }
             ClientAnswer::Broken { cut_off, .. } => {
@@ -277,6 +259,12 @@ impl World {
             | ClientAnswer::Traced { .. } => None,
         };
         Ok(process)
+    }
+
+    /// Records something that was told to nobody in particular.
+    fn count(&mut self, occurrence: Occurrence) -> Option<usize> {
+        self.coverage.record(occurrence);
+        None
     }
 
     /// Returns whose a request is, if it is of a client that may hold a lock twice for a while: at the site that it comes from, and where it
@@ -322,7 +310,7 @@ impl World {
         self.coverage.record(Occurrence::Granted);
         self.steps.on_granted();
         // One step may grant and then install another view: the view that the node reported before counts.
-        let Asked { lock, permits, session, .. } =
+        let Asked { lock, permits, mode, session, .. } =
             self.asked.get(&request).cloned().expect("only what was asked for is granted");
         let installed = self.machines[machine].installed;
         let rules = installed.and_then(|epoch| self.rules.get(&epoch));
@@ -344,11 +332,18 @@ impl World {
             machine,
             until: lease_end,
             permits,
+            mode,
             client_runs,
             mover: self.roaming(request),
         };
         self.exclusion.on_granted(grant, self.now)?;
-        self.fences.on_granted(&lock, machine, (permits, slot), fence, self.now)?;
+        self.fences.on_granted(&lock, machine, (permits, slot, mode), fence, self.now)?;
+        if let Some(shared) = Occurrence::of_grant(mode) {
+            self.coverage.record(shared);
+        }
+        if self.exclusion.is_shared(&lock, self.now) {
+            self.coverage.record(Occurrence::Beside);
+        }
         self.trace.entered(self.now, machine, &lock, fence);
         Ok(())
     }
@@ -358,6 +353,10 @@ impl World {
             LockEvent::Granted { request, fence, slot, lease_end, .. } => {
                 self.judge_grant(machine, request, (fence, slot), lease_end)?;
             }
+            LockEvent::ModeChanged { request, mode, fence } => {
+                self.judge_mode(machine, request, mode, fence)?;
+            }
+            LockEvent::ModeRefused { .. } => self.coverage.record(Occurrence::ModeRefused),
             // It is for no single request, and handled before.
             LockEvent::Extended { .. } => {}
             LockEvent::Lost { request, act_by, why } => {
@@ -409,6 +408,17 @@ fn refusal(why: RequestRefusal) -> Occurrence {
     }
     if why == RequestRefusal::TooManyQuestions {
         return Occurrence::QuestionRefused;
+    }
+    if matches!(
+        why,
+        RequestRefusal::ExclusiveOnly { .. }
+            | RequestRefusal::NoPriorities { .. }
+            | RequestRefusal::ModeOfMany { .. }
+    ) {
+        return Occurrence::DemandUnknown;
+    }
+    if why == RequestRefusal::OlderMemberModes {
+        return Occurrence::ModesBesideOlder;
     }
     if let RequestRefusal::PermitsInUse { has, wants } = why
         && has != wants

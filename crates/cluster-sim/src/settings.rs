@@ -13,6 +13,7 @@ use super::host_faults;
 use super::mirror_faults;
 use super::movers;
 use super::second_process;
+use super::sharing;
 use super::voter_faults;
 use super::wire_clients;
 use meshlock_cluster::claim::ClaimKey;
@@ -46,6 +47,8 @@ pub(crate) struct SeedSettings {
     pub(crate) movers: usize,
     /// Number of clients of the wire APIs.
     pub(crate) wire_clients: usize,
+    /// Whether clients share locks.
+    pub(crate) shares: bool,
     /// Number of processes that they are in at each site: those of one process share a session.
     pub(crate) processes: usize,
     /// The locks that clients want.
@@ -111,6 +114,7 @@ impl SeedSettings {
             clients,
             movers: 0,
             wire_clients: 0,
+            shares: false,
             processes,
             locks: locks.map(|name| name.parse().expect("a fixed name")).collect(),
             delay: [0, 500, 5_000, 40_000][draw.usize(..4)],
@@ -179,6 +183,7 @@ impl SeedSettings {
         wire_clients::draw(self);
         mirror_faults::draw(self);
         second_process::draw(self);
+        sharing::draw(self);
     }
 
     /// Returns the machines' clocks, as the first `most` faults change them.

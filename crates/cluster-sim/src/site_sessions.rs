@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use meshlock_protocol::{Epoch, Fence};
+use meshlock_protocol::{Demand, Epoch, Fence, Mode};
 
 use super::client::Asked;
 use super::coverage::Occurrence;
@@ -153,7 +153,15 @@ impl World {
         let wait = Wait::Forever;
         self.site_calls(
             machine,
-            ClientCall::Acquire(Acquire { session, request, lock, permits, wait, cause: None }),
+            ClientCall::Acquire(Acquire {
+                session,
+                request,
+                lock,
+                permits,
+                wait,
+                cause: None,
+                demand: Demand::PLAIN,
+            }),
         )
     }
 
@@ -172,7 +180,10 @@ impl World {
     ) -> (Session, Request) {
         self.last_session += 1;
         let (session, request) = (Session(self.last_session), self.new_request());
-        self.asked.insert(request, Asked { lock: lock.clone(), permits, session, client: NO_CLIENT });
+        self.asked.insert(
+            request,
+            Asked { lock: lock.clone(), permits, mode: Mode::Exclusive, session, client: NO_CLIENT },
+        );
         self.wire.requests.insert(request, lease);
         (session, request)
     }
@@ -226,7 +237,17 @@ impl World {
     ) -> CheckResult {
         let SiteKey { request, session, lock, .. } = key;
         let (until, cap, mover) = (told.until, None, Some(FIRST + client));
-        let claim = ObservedClaim { request, session, lock: &lock, machine, until, cap, permits, mover };
+        let claim = ObservedClaim {
+            request,
+            session,
+            lock: &lock,
+            machine,
+            until,
+            cap,
+            permits,
+            mode: Mode::Exclusive,
+            mover,
+        };
         self.exclusion.on_claimed(claim, self.now)
     }
 
@@ -313,7 +334,10 @@ impl World {
                     self.tell_wire(client, WireEvent::Over(lease));
                 }
             }
-            LockEvent::Extended { .. } | LockEvent::Released { .. } => {}
+            LockEvent::ModeChanged { .. }
+            | LockEvent::ModeRefused { .. }
+            | LockEvent::Extended { .. }
+            | LockEvent::Released { .. } => {}
         }
         Ok(())
     }

@@ -138,7 +138,8 @@ impl World {
                 }
             }
             LockEvent::Lost { request, act_by, why } => self.mover_loses(mover, request, act_by, why),
-            LockEvent::Released { .. } => {}
+            // No mover asks for a mode.
+            LockEvent::ModeChanged { .. } | LockEvent::ModeRefused { .. } | LockEvent::Released { .. } => {}
             LockEvent::Cancelled { request }
             | LockEvent::TimedOut { request }
             | LockEvent::Busy { request }

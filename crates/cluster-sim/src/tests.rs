@@ -358,8 +358,20 @@ const BREAKS: &[(Mutant, &str, u64)] = &[
 
 /// Mutants with tests of their own, because it takes a certain seed, a certain schedule, certain reports or a site that lies to show
 /// them: above, in `directed.rs`, at the property `needless`, in `tests/scenarios/backlog.rs`, and among the unit tests of the leader, its autopilot, the voters,
-/// the links, the detours, the forwarded calls, the claims, the pages of locks, their changes and deadlocks; and most of those of mirrors, in `crates/mirror` and `crates/service`.
+/// the links, the detours, the forwarded calls, the claims, the modes, the pages of locks, their changes and deadlocks; and most of those of mirrors, in `crates/mirror` and `crates/service`.
 const CAUGHT_ELSEWHERE: &[Mutant] = &[
+    Mutant::ReaderPassesExclusive,
+    Mutant::ReaderPassesUpgrade,
+    Mutant::JoinUnasked,
+    Mutant::SharedBesideSemaphore,
+    Mutant::LeftWithFirst,
+    Mutant::UpgradedUnasked,
+    Mutant::UpgradeKeepsFence,
+    Mutant::DowngradeForgotten,
+    Mutant::ModesNotInCensus,
+    Mutant::ModesNotCompared,
+    Mutant::ReadersCountApart,
+    Mutant::UrgentPassForEver,
     Mutant::LeavesBeforeCutClient,
     Mutant::StrangersCallsTaken,
     Mutant::PredecessorsCallsTaken,

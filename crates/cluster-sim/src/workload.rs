@@ -1,6 +1,6 @@
 //! The behaviour of clients: they request, wait, increment the counter, release, cancel, crash and come back.
 
-use meshlock_protocol::Fence;
+use meshlock_protocol::{Fence, Mode};
 
 use super::client::{Asked, ClientState, FinalTurn, Inside};
 use super::coverage::Occurrence;
@@ -37,7 +37,7 @@ impl World {
         (0..self.clients.len()).filter(|at| self.clients[*at].process == process).collect()
     }
 
-    fn call(&mut self, process: usize, call: ClientCall) {
+    pub(super) fn call(&mut self, process: usize, call: ClientCall) {
         let machine = self.processes[process].machine;
         let (delay, incarnation) = (self.within(200), self.machines[machine].incarnation);
         let at = self.now.after(delay).max(self.processes[process].last_call);
@@ -55,7 +55,11 @@ impl World {
             ClientState::Waiting { request, .. } => {
                 self.call(self.clients[client].process, ClientCall::Cancel(request));
             }
-            ClientState::Inside(inside) => self.count_up(client, &inside),
+            ClientState::Inside(inside) => {
+                if !self.change_mode(client, &inside) {
+                    self.count_up(client, &inside);
+                }
+            }
         }
     }
 
@@ -88,12 +92,13 @@ impl World {
             _ => Wait::Try,
         };
         let permits = self.number_for(&lock, machine);
+        let demand = self.demand_for(&lock, permits);
         self.clients[client].state = ClientState::Waiting { request, lock: lock.clone(), permits };
-        self.asked.insert(request, Asked { lock: lock.clone(), permits, session, client });
+        self.asked.insert(request, Asked { lock: lock.clone(), permits, mode: demand.mode, session, client });
         self.clients[client].timer += 1;
         self.call(
             process,
-            ClientCall::Acquire(Acquire { session, request, lock, permits, wait, cause: None }),
+            ClientCall::Acquire(Acquire { session, request, lock, permits, wait, cause: None, demand }),
         );
         if !self.calm && self.draw.usize(..8) == 0 {
             let timeout = self.draw.u64(1_000..2_000_000);
@@ -135,6 +140,12 @@ impl World {
         }
         match tell {
             LockEvent::Granted { request, fence, lease_end, .. } => self.enter(request, fence, lease_end),
+            LockEvent::ModeChanged { request, mode, fence } => self.mode_changed(request, mode, fence),
+            LockEvent::ModeRefused { request, .. } => {
+                if let Some(client) = self.requester(request) {
+                    self.leave_lock(client, request);
+                }
+            }
             LockEvent::Extended { lease_end } => {
                 for client in self.clients_in(process) {
                     if let ClientState::Inside(inside) = &mut self.clients[client].state
@@ -170,9 +181,13 @@ impl World {
             self.coverage.record(Occurrence::Several);
         }
         // The counter is for those who are alone.
-        let read = if permits == 1 { self.updates.read(&lock, fence) } else { None };
-        let in_calm = self.calm;
-        let inside = Inside { request, lock, permits, fence, lease_end, read, lost: false, in_calm };
+        let mode = self.asked.get(&request).map_or(Mode::Exclusive, |asked| asked.mode);
+        let is_alone = permits == 1 && mode == Mode::Exclusive;
+        let read = if is_alone { self.updates.read(&lock, fence) } else { None };
+        let (in_calm, lost, upgrades, next) =
+            (self.calm, false, false, self.draw_change(&lock, permits, mode));
+        let inside =
+            Inside { request, lock, permits, fence, lease_end, read, mode, next, upgrades, lost, in_calm };
         self.clients[client].state = ClientState::Inside(inside);
         let hold = self.within(self.settings.hold);
         if self.calm {
@@ -186,7 +201,7 @@ impl World {
         let machine = self.machine_of(client);
         let assumes_held = self.moment(machine, inside.lease_end) > self.now;
         let (Some(read), true) = (inside.read, assumes_held) else {
-            if assumes_held && inside.permits > 1 {
+            if assumes_held && (inside.permits > 1 || inside.mode != Mode::Exclusive) {
                 self.served(client, inside);
             }
             return self.leave_lock(client, inside.request);
@@ -223,7 +238,7 @@ impl World {
     /// Handles the loss of a lock: some clients stop at once and say so, others use the time that they are given.
     fn lose(&mut self, client: usize, request: Request, act_by: Time) {
         match &mut self.clients[client].state {
-            ClientState::Inside(inside) if self.draw.bool() => {
+            ClientState::Inside(inside) if !inside.upgrades && self.draw.bool() => {
                 inside.lost = true;
                 inside.lease_end = inside.lease_end.min(act_by);
             }

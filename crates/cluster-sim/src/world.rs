@@ -49,6 +49,8 @@ pub(super) struct World {
     pub(super) draw: Rng,
     /// For what not all runs have.
     pub(super) more: Rng,
+    /// For what clients that share locks do.
+    pub(super) sharing: Rng,
     pub(super) machines: Vec<SiteMachine>,
     /// The second process under the name of one of them.
     pub(super) second: Option<SecondProcess>,
@@ -107,6 +109,7 @@ impl World {
             queue: EventQueue::default(),
             draw: Rng::with_seed(settings.seed ^ 0x00c1_a551_c0de),
             more: Rng::with_seed(settings.seed ^ 0x00fa_17c0_de00),
+            sharing: Rng::with_seed(settings.seed ^ 0x005a_4a12_e000),
             machines: clocks.iter().cloned().map(SiteMachine::new).collect(),
             second: None,
             names: (0..settings.machines).map(site).collect(),

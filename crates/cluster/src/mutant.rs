@@ -274,6 +274,30 @@ mutants! {
     AcknowledgedUnmirrored,
     /// A session that ended without its client's word gives its locks to others at once.
     GivenBeforeCleared,
+    /// A client that shares a lock joins others although an exclusive one waits before it.
+    ReaderPassesExclusive,
+    /// A client that shares a lock joins others although one of them waits to be exclusive.
+    ReaderPassesUpgrade,
+    /// A client that shares a lock joins others although the machine says that somebody waits elsewhere.
+    JoinUnasked,
+    /// Clients that share a lock enter although others use its name with another number of permits.
+    SharedBesideSemaphore,
+    /// The machine of clients that share a lock is left with the first of them.
+    LeftWithFirst,
+    /// A client is exclusive as soon as it asks for it.
+    UpgradedUnasked,
+    /// An upgrade keeps the fence of its client.
+    UpgradeKeepsFence,
+    /// A downgrade between the census and the opening of the view is forgotten.
+    DowngradeForgotten,
+    /// The census lists every holder as an exclusive one.
+    ModesNotInCensus,
+    /// The census lists each client that shares a lock, and not all of a site as one.
+    ReadersCountApart,
+    /// When a view opens, holders are counted, whatever their modes.
+    ModesNotCompared,
+    /// Whoever is more urgent passes a waiter however often that was passed before.
+    UrgentPassForEver,
 }
 
 /// Returns whether the bug is switched on: never, in this build.

@@ -160,7 +160,12 @@ impl Core {
         let (request, over) = match answer {
             // It is for no request: whoever holds something asks for the lease's end.
             ClientAnswer::Lock(LockEvent::Extended { .. }) | ClientAnswer::Leaving => return,
-            ClientAnswer::Lock(LockEvent::Granted { request, .. } | LockEvent::Lost { request, .. })
+            ClientAnswer::Lock(
+                LockEvent::Granted { request, .. }
+                | LockEvent::ModeChanged { request, .. }
+                | LockEvent::ModeRefused { request, .. }
+                | LockEvent::Lost { request, .. },
+            )
             | ClientAnswer::Claim(
                 ClaimEvent::Pending { request, .. } | ClaimEvent::Settled { request, .. },
             )

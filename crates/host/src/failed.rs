@@ -48,6 +48,9 @@ impl Core {
             ClientCall::Release(request) | ClientCall::Cancel(request) => {
                 ClientAnswer::Lock(LockEvent::Released { request })
             }
+            ClientCall::ChangeMode { request, .. } => {
+                ClientAnswer::Lock(LockEvent::ModeRefused { request, why: RequestRefusal::Failed })
+            }
             ClientCall::Leave { request } => ClientAnswer::Left { request },
             ClientCall::Query { request, .. }
             | ClientCall::Overview { request }

@@ -88,7 +88,11 @@ pub(super) fn tells(site: &SiteName, answer: &ClientAnswer) {
         LockEvent::Unavailable { request, why } => {
             return tracing::debug!(target: LOCK, %site, request = request.0, "not available: {why}");
         }
-        LockEvent::Refused { request, why } => {
+        LockEvent::ModeChanged { request, mode, fence } => {
+            let (request, fence) = (request.0, fence.value());
+            return tracing::debug!(target: LOCK, %site, request, fence, %mode, "mode changed");
+        }
+        LockEvent::Refused { request, why } | LockEvent::ModeRefused { request, why } => {
             return tracing::debug!(target: LOCK, %site, request = request.0, "{why}");
         }
         LockEvent::Extended { .. } | LockEvent::Released { .. } => return,

@@ -18,8 +18,8 @@ fn settings(readers: f64) -> Settings {
 }
 
 fn run(spec: &str, readers: f64) -> Report {
-    let spec: Spec = spec.parse().unwrap();
-    measure(&spec, &settings(readers)).unwrap()
+    let spec: Spec = spec.parse().expect("a registered name");
+    measure(&spec, &settings(readers)).expect("a run without a violation")
 }
 
 #[test]

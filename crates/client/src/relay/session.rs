@@ -147,8 +147,7 @@ impl RelayedSession {
             }
             ToClient::Settled { tag, lease_end } => {
                 estimate.on_lease(lease_end);
-                self.on_settled(tag);
-                self.extended()
+                self.on_settled(tag)
             }
             ToClient::Leaving => {
                 self.leaving = true;
@@ -226,10 +225,12 @@ impl RelayedSession {
     }
 
     /// Notes that a lock which was claimed is held through this node: it can be claimed at others again.
-    fn on_settled(&mut self, tag: Tag) {
-        let Some(hold) = self.holds.get_mut(&tag).filter(|hold| hold.proof.is_some()) else { return };
-        (hold.former, hold.until) = (None, None);
-        self.owed.push(ToNode::Prove { tag });
+    fn on_settled(&mut self, tag: Tag) -> Option<ToClient> {
+        if let Some(hold) = self.holds.get_mut(&tag).filter(|hold| hold.proof.is_some()) {
+            (hold.former, hold.until) = (None, None);
+            self.owed.push(ToNode::Prove { tag });
+        }
+        self.extended()
     }
 
     /// Takes the messages that the relay itself has for the node.

@@ -3,9 +3,14 @@
 //!
 //! A holder counts from when its node grants (before the client knows) until it says that it has left, its process is
 //! gone, or its machine's clock has reached the end of the lease that it was told. The check is made at every grant:
-//! between grants the number of holders can only decrease. The number of permits is the one that the client asked with.
+//! between grants, and upgrades, the number of holders can only decrease. The number of permits is the one that the client asked with.
+//!
+//! Of the holders of one permit there may be several only if their modes admit each other. A holder that downgrades counts as the weaker one
+//! from when its node says so, and one that upgrades as exclusive from then on.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use meshlock_protocol::Mode;
 
 use super::{CheckResult, PropertyViolation, broken};
 use crate::clock::{Clock, Moment};
@@ -18,6 +23,7 @@ struct AssumedHold {
     session: Session,
     lock: LockName,
     permits: u32,
+    mode: Mode,
     machine: usize,
     until: Time,
     /// However long the lease lasts: a time on the clock of a machine.
@@ -47,6 +53,7 @@ pub(crate) struct ObservedGrant<'a> {
     pub(crate) machine: usize,
     pub(crate) until: Time,
     pub(crate) permits: u32,
+    pub(crate) mode: Mode,
     /// Whether the client still runs; if not, its node will notice, and nobody assumes that it holds the lock.
     pub(crate) client_runs: bool,
     /// Whose it is, if it is one that moves from site to site.
@@ -62,6 +69,7 @@ pub(crate) struct ObservedClaim<'a> {
     pub(crate) until: Time,
     pub(crate) cap: Option<(usize, Time)>,
     pub(crate) permits: u32,
+    pub(crate) mode: Mode,
     /// Whose it is, if it is an honest client's.
     pub(crate) mover: Option<usize>,
 }
@@ -77,10 +85,21 @@ impl Exclusion {
     }
 
     pub(crate) fn on_granted(&mut self, grant: ObservedGrant<'_>, now: Moment) -> CheckResult {
-        let ObservedGrant { request, session, lock, machine, until, permits, client_runs, mover } = grant;
+        let ObservedGrant { request, session, lock, machine, until, permits, mode, client_runs, mover } =
+            grant;
         let (cap, lost, moved) = (None, false, false);
-        let hold =
-            AssumedHold { session, lock: lock.clone(), permits, machine, until, cap, mover, lost, moved };
+        let hold = AssumedHold {
+            session,
+            lock: lock.clone(),
+            permits,
+            mode,
+            machine,
+            until,
+            cap,
+            mover,
+            lost,
+            moved,
+        };
         if !self.is_valid(&hold, now) {
             return broken("exclusion", now, format!("s{machine} grants {lock} on a lease that is over"));
         }
@@ -94,9 +113,10 @@ impl Exclusion {
 
     /// Records that a site vouches for a lock that a client claims: until its lease ends, and no longer than the cap.
     pub(crate) fn on_claimed(&mut self, claim: ObservedClaim<'_>, now: Moment) -> CheckResult {
-        let ObservedClaim { request, session, lock, machine, until, cap, permits, mover } = claim;
+        let ObservedClaim { request, session, lock, machine, until, cap, permits, mode, mover } = claim;
         let (lock_name, lost, moved) = (lock.clone(), false, false);
-        let hold = AssumedHold { session, lock: lock_name, permits, machine, until, cap, mover, lost, moved };
+        let hold =
+            AssumedHold { session, lock: lock_name, permits, mode, machine, until, cap, mover, lost, moved };
         self.holds.insert(request, hold);
         self.count(lock, now)
     }
@@ -109,7 +129,9 @@ impl Exclusion {
         let holders: Vec<usize> = valid.iter().map(|hold| hold.machine).collect();
         let numbers: Vec<u32> = valid.iter().map(|hold| hold.permits).collect();
         let (permits, most) = (numbers.iter().min().copied(), numbers.iter().max().copied());
-        if permits == most && holders.len() <= permits.unwrap_or(0) as usize {
+        let modes: Vec<Mode> = valid.iter().map(|hold| hold.mode).collect();
+        let go_together = permits == Some(1) && admit_each_other(&modes);
+        if permits == most && (holders.len() <= permits.unwrap_or(0) as usize || go_together) {
             return Ok(());
         }
         if !self.strict {
@@ -117,10 +139,31 @@ impl Exclusion {
             return Ok(());
         }
         let what = format!(
-            "{lock} has {} holders at the sites {holders:?}, with {numbers:?} permits",
+            "{lock} has {} holders at the sites {holders:?}, with {numbers:?} permits, {modes:?}",
             holders.len()
         );
         broken("exclusion", now, what)
+    }
+
+    /// Records that a client goes on in another mode, and returns the one before; `None` if nobody assumes that it holds the lock.
+    pub(crate) fn on_mode(
+        &mut self,
+        request: Request,
+        mode: Mode,
+        now: Moment,
+    ) -> Result<Option<Mode>, PropertyViolation> {
+        let Some(hold) = self.holds.get_mut(&request) else { return Ok(None) };
+        let (before, lock) = (std::mem::replace(&mut hold.mode, mode), hold.lock.clone());
+        if mode > before {
+            self.count(&lock, now)?;
+        }
+        Ok(Some(before))
+    }
+
+    /// Returns whether several clients hold the one permit of a lock.
+    pub(crate) fn is_shared(&self, lock: &LockName, now: Moment) -> bool {
+        let of_lock = self.holds.values().filter(|hold| hold.lock == *lock && hold.mode != Mode::Exclusive);
+        of_lock.filter(|hold| self.is_valid(hold, now)).nth(1).is_some()
     }
 
     /// Handles the extension of everything that a session holds and has not lost. The clients decide what that is: a
@@ -175,4 +218,11 @@ impl Exclusion {
     pub(crate) fn on_left(&mut self, request: Request) {
         self.holds.remove(&request);
     }
+}
+
+/// Returns whether no two of these modes exclude each other.
+fn admit_each_other(modes: &[Mode]) -> bool {
+    let others =
+        |at: usize| modes.iter().enumerate().filter(move |(other, _)| *other != at).map(|(_, mode)| *mode);
+    modes.iter().enumerate().all(|(at, mode)| others(at).all(|other| mode.admits(other)))
 }

@@ -1,9 +1,10 @@
 //! Fences of a lock strictly increase: per slot where permits are numbered, per site where they are not, and over
-//! everything that came before and comes after for a holder that is alone.
+//! everything that came before and comes after for a holder that is alone. Where clients share a permit, the fence of each grant is larger
+//! than all those before whose modes exclude it, and than those of its own site.
 
 use std::collections::BTreeMap;
 
-use meshlock_protocol::Fence;
+use meshlock_protocol::{Fence, Mode};
 
 use super::{CheckResult, broken};
 use crate::clock::Moment;
@@ -16,12 +17,28 @@ enum FenceSequence {
     Site(usize),
 }
 
+/// The highest fences of a lock.
+#[derive(Clone, Copy, Debug, Default)]
+struct Highest {
+    /// Of holders of one of several permits.
+    semaphore: Option<Fence>,
+    /// Of holders of the one permit, by mode.
+    modes: [Option<Fence>; 3],
+}
+
+impl Highest {
+    /// Returns the highest fence of those with the one permit that exclude this mode.
+    fn excluding(&self, mode: Mode) -> Option<Fence> {
+        let excluding = Mode::ALL.into_iter().filter(|other| !other.admits(mode));
+        excluding.filter_map(|other| self.modes[other as usize]).max()
+    }
+}
+
 /// The last fence of every sequence of every lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Fences {
     last: BTreeMap<(LockName, FenceSequence), Fence>,
-    /// The highest fence of every lock, and the highest of a holder that was alone.
-    highest: BTreeMap<LockName, (Fence, Option<Fence>)>,
+    highest: BTreeMap<LockName, Highest>,
     /// Whether clocks are within the drift bound. If not, an excluded site may grant once more, with an old fence: the
     /// resource that the lock protects rejects it, which [`super::updates`] checks.
     strict: bool,
@@ -40,8 +57,8 @@ impl Fences {
         fence: Fence,
         now: Moment,
     ) -> CheckResult {
-        let highest = self.highest.get(lock).map(|(all, _)| *all);
-        if highest == Some(fence) || !self.strict {
+        let highest = self.highest.get(lock).map(|of| of.semaphore.max(of.excluding(Mode::Exclusive)));
+        if highest == Some(Some(fence)) || !self.strict {
             return Ok(());
         }
         let what = format!("{lock}: the claim with fence {fence} at s{machine} is settled after {highest:?}");
@@ -52,19 +69,23 @@ impl Fences {
         &mut self,
         lock: &LockName,
         machine: usize,
-        (permits, slot): (u32, Option<u32>),
+        (permits, slot, mode): (u32, Option<u32>, Mode),
         fence: Fence,
         now: Moment,
     ) -> CheckResult {
-        let (highest, alone) =
-            self.highest.get(lock).map_or((None, None), |(all, alone)| (Some(*all), *alone));
-        let before = if permits == 1 { highest } else { alone };
+        let highest = self.highest.entry(lock.clone()).or_default();
+        let before = match permits {
+            1 => highest.semaphore.max(highest.excluding(mode)),
+            _ => highest.modes.into_iter().max().flatten(),
+        };
         if before.is_some_and(|before| before >= fence) && self.strict {
             let what = format!("{lock}: {fence} at s{machine} with {permits} permits follows {before:?}");
             return broken("fences", now, what);
         }
-        let alone = if permits == 1 { Some(fence) } else { alone };
-        self.highest.insert(lock.clone(), (highest.map_or(fence, |highest| highest.max(fence)), alone));
+        let of_its_kind =
+            if permits == 1 { &mut highest.modes[mode as usize] } else { &mut highest.semaphore };
+        *of_its_kind = (*of_its_kind).max(Some(fence));
+        let slot = slot.filter(|_| permits > 1 || mode == Mode::Exclusive);
         let line = slot.map_or(FenceSequence::Site(machine), FenceSequence::Slot);
         match self.last.insert((lock.clone(), line), fence) {
             Some(last) if last >= fence && self.strict => {

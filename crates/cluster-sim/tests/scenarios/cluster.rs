@@ -332,6 +332,7 @@ impl Cluster {
             permits: 1,
             wait,
             cause: None,
+            demand: meshlock_protocol::Demand::PLAIN,
         });
         self.input(at, Input::Call(call));
         request

@@ -17,7 +17,7 @@ use std::str::FromStr;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use meshlock_protocol::Fence;
+use meshlock_protocol::{Fence, Mode};
 use ring::hmac;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,7 @@ impl fmt::Debug for ClaimKey {
 
 /// A hold that a proof is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "EncodedHold", try_from = "EncodedHold")]
 pub struct ProvedHold {
     /// The site that granted the lock.
     pub holder: Member,
@@ -64,6 +65,51 @@ pub struct ProvedHold {
     /// Which of them, where they are numbered.
     pub slot: Option<u32>,
     pub fence: Fence,
+    /// In which mode. After a change of mode the proof proves only what it says.
+    pub mode: Mode,
+}
+
+/// A hold as its bytes say it. The mode is in the number of permits, above the largest one that a lock can have, so that the proof of an
+/// exclusive hold has the bytes that it always had, and a program that knows no modes takes another one for a hold with a number of
+/// permits that goes with no rule: it lets nobody in beside it.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename = "ProvedHold")]
+struct EncodedHold {
+    holder: Member,
+    lock: LockName,
+    permits: u32,
+    slot: Option<u32>,
+    fence: Fence,
+}
+
+/// The bits of the number of permits.
+const PERMIT_BITS: u32 = 16;
+
+impl From<ProvedHold> for EncodedHold {
+    fn from(hold: ProvedHold) -> Self {
+        let mode: u32 = match hold.mode {
+            Mode::Exclusive => 0,
+            Mode::Shared => 1,
+            Mode::Upgradeable => 2,
+        };
+        let ProvedHold { holder, lock, permits, slot, fence, .. } = hold;
+        EncodedHold { holder, lock, permits: permits | mode << PERMIT_BITS, slot, fence }
+    }
+}
+
+impl TryFrom<EncodedHold> for ProvedHold {
+    type Error = ProofError;
+
+    fn try_from(encoded: EncodedHold) -> Result<Self, ProofError> {
+        let mode = match encoded.permits >> PERMIT_BITS {
+            0 => Mode::Exclusive,
+            1 => Mode::Shared,
+            2 => Mode::Upgradeable,
+            _ => return Err(ProofError),
+        };
+        let EncodedHold { holder, lock, permits, slot, fence } = encoded;
+        Ok(ProvedHold { holder, lock, permits: permits & ((1 << PERMIT_BITS) - 1), slot, fence, mode })
+    }
 }
 
 /// A proof that a client of a site held a lock. Whoever has it can claim the lock.

@@ -1,6 +1,6 @@
 //! Proofs are read as they were written, and only the key, the cluster and the hold that made one confirm it.
 
-use meshlock_protocol::{Epoch, FenceClock};
+use meshlock_protocol::{Epoch, FenceClock, Mode};
 
 use super::*;
 use crate::names::Incarnation;
@@ -13,6 +13,7 @@ fn hold() -> ProvedHold {
         permits: 3,
         slot: Some(2),
         fence: FenceClock::new(epoch).enter(),
+        mode: Mode::Exclusive,
     }
 }
 
@@ -63,9 +64,10 @@ fn the_longest_names_fit() {
     let longest = ProvedHold {
         holder,
         lock: "y".repeat(255).parse().unwrap(),
-        permits: u32::MAX,
+        permits: u32::from(u16::MAX),
         slot: Some(u32::MAX),
         fence: FenceClock::new(Epoch::MAX).enter(),
+        mode: Mode::Upgradeable,
     };
     let proof = Proof::new(&key(1), b"here", longest);
     assert!(proof.to_bytes().len() <= Proof::MAX_BYTES);

@@ -51,6 +51,8 @@ struct MemberCensus {
     complete: bool,
     /// Whether all of its pieces say the numbers of permits.
     has_permits: bool,
+    /// Whether all of its pieces say the modes of holders.
+    has_modes: bool,
     /// The key with which the member proves what its clients hold, if it has said it.
     key: Option<ClaimKey>,
 }
@@ -91,7 +93,7 @@ impl ViewChange {
 
     /// Takes a piece of a census, of this view or of a later one. Returns what is wrong with it, if anything is.
     fn on_census(&mut self, from: Member, epoch: Epoch, piece: CensusPiece) -> Result<(), &'static str> {
-        let CensusPiece { holdings, last, has_permits, key } = piece;
+        let CensusPiece { holdings, last, has_permits, has_modes, key } = piece;
         match self.censuses.get_mut(&from.site) {
             Some(census) if census.epoch > epoch => {}
             Some(census) if census.epoch == epoch && census.from == from => {
@@ -105,11 +107,14 @@ impl ViewChange {
                 census.pieces.extend(Some(holdings).filter(|holdings| !holdings.is_empty()));
                 census.complete = last;
                 census.has_permits &= has_permits;
+                census.has_modes &= has_modes;
                 census.key = key;
             }
             Some(_) | None => {
                 let (locks, pieces) = (holdings.len(), vec![holdings]);
-                let census = MemberCensus { from, epoch, pieces, locks, complete: last, has_permits, key };
+                let complete = last;
+                let census =
+                    MemberCensus { from, epoch, pieces, locks, complete, has_permits, has_modes, key };
                 self.censuses.insert(census.from.site.clone(), census);
             }
         }
@@ -157,7 +162,8 @@ impl Node {
                 for member in &others {
                     let (holdings, last) = (holdings.clone(), left == 0);
                     let key = self.config.claim_key.filter(|_| last);
-                    let piece = CensusPiece { holdings, last, has_permits: true, key };
+                    let (has_permits, has_modes) = (true, true);
+                    let piece = CensusPiece { holdings, last, has_permits, has_modes, key };
                     let payload = LinkPayload::Census(piece);
                     self.post(out, |links, now, post| links.send(member, epoch, payload, now, post));
                 }
@@ -248,9 +254,9 @@ impl Node {
         };
         let mut own = self.change.own.take();
         let others = self.view.members.iter().filter(|member| **member != self.me);
-        let shares_permits = others
-            .filter_map(|member| self.change.censuses.get(&member.site))
-            .all(|census| census.has_permits);
+        let others = others.filter_map(|member| self.change.censuses.get(&member.site));
+        let shares_permits = others.clone().all(|census| census.has_permits);
+        let shares_modes = others.clone().all(|census| census.has_modes);
         self.learn_claim_keys();
         let mut sent = |member: &Member| match self.change.censuses.remove(&member.site) {
             _ if *member == self.me => own.take(),
@@ -265,6 +271,9 @@ impl Node {
         let members = self.view.members.len();
         let mut local_view = LocalView::new(epoch, members, me, rules);
         local_view.shares_permits = shares_permits;
+        if !shares_modes {
+            local_view = local_view.without_modes();
+        }
         self.in_table(out, |table, lease_clock, out| table.open(local_view, &all, lease_clock, out));
         self.handle_early(out);
     }

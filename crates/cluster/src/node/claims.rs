@@ -47,8 +47,8 @@ impl Node {
     /// Gives a client the proof of a lock that it holds.
     pub(super) fn on_prove(&mut self, request: Request, out: &mut Vec<NodeOutput>) {
         let provable = self.config.claim_key.and_then(|key| Some((key, self.table.prove(request)?)));
-        let proof = provable.map(|(key, Provable { lock, permits, slot, fence })| {
-            let hold = ProvedHold { holder: self.me.clone(), lock, permits, slot, fence };
+        let proof = provable.map(|(key, Provable { lock, permits, slot, fence, mode })| {
+            let hold = ProvedHold { holder: self.me.clone(), lock, permits, slot, fence, mode };
             Box::new(Proof::new(&key, &self.cluster.bytes(), hold))
         });
         out.push(NodeOutput::Answer(ClientAnswer::Proof { request, proof }));

@@ -1,6 +1,6 @@
 //! The calls of clients to a node, and the answers.
 
-use meshlock_protocol::Epoch;
+use meshlock_protocol::{Epoch, Mode};
 
 use super::autopilot::VoterRefusal;
 use super::calls::CallMessage;
@@ -33,6 +33,9 @@ pub enum ClientCall {
     Cancel(Request),
     /// Release a lock.
     Release(Request),
+    /// Go on in another mode without releasing the lock: exclusive in place of upgradeable when all others have left, or any weaker one
+    /// at once. To ask for the mode that the client has gives up an upgrade.
+    ChangeMode { request: Request, to: Mode },
     /// The client is gone.
     SessionEnded(Session),
     /// Give the session a label, until the session ends.
@@ -233,6 +236,11 @@ impl Node {
             ClientCall::Release(request) => {
                 self.in_table(out, |table, lease_clock, out| table.release(request, lease_clock, out));
             }
+            ClientCall::ChangeMode { request, to } => {
+                self.in_table(out, |table, lease_clock, out| {
+                    table.change_mode(request, to, lease_clock, out);
+                });
+            }
             ClientCall::SessionEnded(_) if mutant::is_on(Mutant::GoneClientKeepsLocks) => {}
             ClientCall::SessionEnded(session) => {
                 self.table.unwatch(|watch| watch.session == session);
@@ -254,13 +262,7 @@ impl Node {
             ClientCall::Changes { request, site, after } => {
                 self.on_ask_for_changes(request, site, after, out);
             }
-            ClientCall::Remove { request, site } => {
-                let member = self.view.members.iter().find(|member| member.site == site).cloned();
-                match member {
-                    Some(member) => self.on_question(request, PeerQuestion::Leave(member), out),
-                    None => out.push(NodeOutput::Answer(ClientAnswer::Leaves { request, leaves: false })),
-                }
-            }
+            ClientCall::Remove { request, site } => self.on_remove(request, &site, out),
             ClientCall::Overview { request } => {
                 let overview = Box::new(self.overview());
                 out.push(NodeOutput::Answer(ClientAnswer::Overview { request, overview }));
@@ -283,6 +285,15 @@ impl Node {
             ClientCall::Freeze => self.freeze(out),
             ClientCall::ServeCalls(serves) => self.serves_calls = serves,
             ClientCall::SendCall { to, message } => self.send_call(to, message, out),
+        }
+    }
+
+    /// Asks a member to leave; nothing is asked of a site that is none.
+    fn on_remove(&mut self, request: Request, site: &SiteName, out: &mut Vec<NodeOutput>) {
+        let member = self.view.members.iter().find(|member| member.site == *site).cloned();
+        match member {
+            Some(member) => self.on_question(request, PeerQuestion::Leave(member), out),
+            None => out.push(NodeOutput::Answer(ClientAnswer::Leaves { request, leaves: false })),
         }
     }
 

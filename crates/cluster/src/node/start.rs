@@ -48,7 +48,6 @@ impl Node {
         if let Some(known) = &disk.founding {
             founding.agrees_with(known)?;
         }
-        let is_new = disk.founding.is_none();
         let incarnation = first_incarnation(&disk, config.start_stamp);
         let me = Member { site: config.site.clone(), incarnation };
         let registration = VoterRegistration::new(&me.site, &founding.voters, &disk, incarnation);
@@ -109,7 +108,7 @@ impl Node {
             me,
             config,
         };
-        if is_new {
+        if disk.founding.is_none() {
             node.record_founding(founding, out);
         }
         node.begin(disk, out);

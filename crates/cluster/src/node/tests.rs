@@ -102,6 +102,7 @@ impl Lone {
             permits: 1,
             wait: Wait::Forever,
             cause: None,
+            demand: meshlock_protocol::Demand::PLAIN,
         })));
     }
 
@@ -344,6 +345,11 @@ fn any_route(draw: &mut fastrand::Rng) -> Route {
     }
 }
 
+fn held_jobs() -> crate::table::Holding {
+    let (lock, slots) = ("jobs".parse().unwrap(), vec![Some(0), None]);
+    crate::table::Holding { lock, slots, permits: None, modes: Vec::new() }
+}
+
 fn mangled_packets_end_not(voter: &str) {
     let mut draw = fastrand::Rng::with_seed(1);
     let mut lone = Lone::start(&[voter], Disk::default());
@@ -353,8 +359,6 @@ fn mangled_packets_end_not(voter: &str) {
     let b = Member { site: "b".parse().unwrap(), incarnation: Incarnation::new(1) };
     let frame = |body| crate::links::Frame::Data { number: 1, ack: 0, epoch, body };
     let link = |payload| Content::Link { to: me.incarnation, frame: frame(payload) };
-    let holding =
-        crate::table::Holding { lock: "jobs".parse().unwrap(), slots: vec![Some(0), None], permits: None };
     let question: QuestionId = postcard::from_bytes(&[1, 1]).unwrap();
     let patterns = [
         Content::Join { epoch, reached: vec![me.clone()], address: "b:1".parse().unwrap() },
@@ -379,10 +383,11 @@ fn mangled_packets_end_not(voter: &str) {
         Content::Reply { question, reply: PeerReply::Broken(Vec::new()) },
         Content::Reply { question, reply: PeerReply::Leaves(true) },
         link(LinkPayload::Census(crate::table::CensusPiece {
-            holdings: vec![holding].into(),
+            holdings: vec![held_jobs()].into(),
             last: true,
             has_permits: false,
             key: None,
+            has_modes: true,
         })),
         link(LinkPayload::Left("jobs".parse().unwrap())),
     ];

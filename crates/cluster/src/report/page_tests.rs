@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::mutant::is_caught_by;
+use meshlock_protocol::Mode;
 
 fn name(text: &str) -> LockName {
     text.parse().unwrap()
@@ -78,6 +79,7 @@ fn a_lock_is_summed_over_all_sites_and_its_oldest_holders_are_listed() {
         slot: None,
         age: Span::from_millis(age),
         lost: false,
+        mode: Mode::Exclusive,
     };
     let of = |ages: std::ops::Range<u64>| LockEntry {
         permits: 20,
@@ -113,6 +115,7 @@ fn a_page_is_bounded_by_the_length_of_its_texts_and_still_leads_on() {
                 slot: None,
                 age: Span::ZERO,
                 lost: false,
+                mode: Mode::Exclusive,
             };
             entry.holders = vec![holder; MAX_PAGE_HOLDERS];
             entry.holders_in_all = MAX_PAGE_HOLDERS as u64;
@@ -147,7 +150,8 @@ fn what_no_correct_site_says_is_no_answer() {
     }
     let mut lying = site("s1", &["j3"], false);
     let fence = meshlock_protocol::FenceClock::new(meshlock_protocol::Epoch::default()).enter();
-    let holder = HolderReport { label: None, fence, slot: None, age: Span::ZERO, lost: false };
+    let holder =
+        HolderReport { label: None, fence, slot: None, age: Span::ZERO, lost: false, mode: Mode::Exclusive };
     lying.entries[0].holders = vec![holder];
     assert!(!answers(&lying), "more holders are listed than there are");
 }
@@ -156,8 +160,12 @@ fn what_no_correct_site_says_is_no_answer() {
 fn only_the_first_names_are_kept_of_many() {
     let many: Vec<LockName> = (0..1000).map(|at| name(&format!("{:03}", at * 7 % 1000))).collect();
     let mut first = FirstNames::new(3);
-    many.iter().for_each(|name| first.offer(name));
-    many.iter().for_each(|name| first.offer(name));
+    for name in &many {
+        first.offer(name);
+    }
+    for name in &many {
+        first.offer(name);
+    }
     assert!(first.names.len() <= 3);
     let (names, more) = first.finish();
     assert_eq!(names.into_iter().map(LockName::as_str).collect::<Vec<_>>(), ["000", "001", "002"]);

@@ -288,18 +288,19 @@ impl fmt::Display for Age {
 
 #[cfg(test)]
 mod tests {
-    use meshlock_protocol::FenceClock;
+    use meshlock_protocol::{Demand, FenceClock, Mode};
 
     use super::*;
 
     fn holder(age: u64) -> HolderReport {
         let fence = FenceClock::new(Epoch::default()).enter();
         let (label, age) = (Some("backup.sh".parse().unwrap()), Span::from_millis(age));
-        HolderReport { label, fence, slot: None, age, lost: false }
+        HolderReport { label, fence, slot: None, age, lost: false, mode: Mode::Exclusive }
     }
 
     fn queue(site: &str, holders: &[u64], waiters: &[u64]) -> SiteQueue {
-        let waiter = |age: &u64| WaiterReport { label: None, age: Span::from_millis(*age) };
+        let waiter =
+            |age: &u64| WaiterReport { label: None, age: Span::from_millis(*age), demand: Demand::PLAIN };
         let executing = u32::try_from(holders.len()).unwrap();
         SiteQueue {
             site: site.parse().unwrap(),

@@ -259,7 +259,9 @@ impl Graph {
     fn before(&self) -> Vec<Vec<usize>> {
         let mut before = vec![Vec::new(); self.next.len()];
         for (at, next) in self.next.iter().enumerate() {
-            next.iter().for_each(|&next| before[next].push(at));
+            for &next in next {
+                before[next].push(at);
+            }
         }
         before
     }

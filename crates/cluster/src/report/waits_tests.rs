@@ -132,7 +132,9 @@ fn two_deadlocks_are_told_apart() {
     let (d, e): (Lock, Lock) = (("d", 1), ("e", 1));
     let sites = [party(1, &[A], &[B]), party(2, &[B], &[A]), party(3, &[d], &[e]), party(4, &[e], &[d])];
     let mut of = found(&sites);
-    of.iter_mut().for_each(|circle| circle.sort_unstable());
+    for circle in &mut of {
+        circle.sort_unstable();
+    }
     of.sort();
     assert_eq!(of, [[1, 2], [3, 4]]);
 }

@@ -11,11 +11,15 @@ mod tests;
 
 use meshlock_protocol::registry::spec::SpecError;
 use meshlock_protocol::registry::{AnyPlan, info::Permits};
-use meshlock_protocol::{Cluster, PlanError, Spec};
+use meshlock_protocol::{Cluster, Demand, Mode, PlanError, Spec};
 use serde::{Deserialize, Serialize};
 
 use crate::names::LockName;
 pub use pattern::Pattern;
+
+/// Number of machines at each member of a lock that clients may share: one for those who share it, one for who may upgrade or is
+/// alone, and one that asks meanwhile.
+const MODE_LANES: u32 = 3;
 
 /// The reason why rules are rejected. It changes nothing that a running cluster has agreed on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -164,7 +168,7 @@ impl Rules {
     pub fn fit(&self, members: usize) -> Result<(), RulesError> {
         let named = self.named.iter().map(|(pattern, rule)| (pattern.to_string(), rule));
         for (pattern, rule) in named.chain([("(default)".to_owned(), &self.default)]) {
-            let plan = AnyPlan::new(&rule.spec, rule.cluster(members));
+            let plan = AnyPlan::new(&rule.spec, rule.cluster(members, rule.lanes(&rule.spec, true)));
             plan.map_err(|error| RulesError::Plan { pattern, error })?;
         }
         Ok(())
@@ -200,9 +204,10 @@ impl Rules {
     }
 
     /// Returns the plans of all rules for this many members, indexed by the rules' numbers.
-    pub(crate) fn plans(&self, members: usize) -> Vec<AnyPlan> {
+    /// Without modes clients can make only plain demands.
+    pub(crate) fn plans(&self, members: usize, with_modes: bool) -> Vec<RulePlan> {
         let all = self.named.iter().map(|(_, rule)| rule).chain([&self.default]);
-        all.map(|rule| rule.plan(members)).collect()
+        all.map(|rule| RulePlan::new(rule, members, with_modes)).collect()
     }
 
     /// Returns whether some rule says that deadlocks are refused.
@@ -222,19 +227,73 @@ impl Rules {
 }
 
 impl LockRule {
-    /// Returns the size of the algorithm's cluster: every member takes part once for each permit that one site may
-    /// hold.
-    pub(crate) fn cluster(&self, members: usize) -> Cluster {
-        Cluster::of(members.saturating_mul(self.per_site as usize)).with_permits(self.permits as usize)
+    /// Returns the size of the algorithm's cluster: every member takes part once for each of its lanes.
+    fn cluster(&self, members: usize, lanes: u32) -> Cluster {
+        Cluster::of(members.saturating_mul(lanes as usize)).with_permits(self.permits as usize)
+    }
+
+    /// Returns how many machines run at each member: one for each permit that a site may hold, or those of a lock that clients may
+    /// share.
+    fn lanes(&self, spec: &Spec, with_modes: bool) -> u32 {
+        let knows_modes = spec.values.know(Demand::of(Mode::Shared));
+        if with_modes && self.permits == 1 && knows_modes { MODE_LANES } else { self.per_site }
     }
 
     /// Returns the plan for this many members. Options that were valid for the members of an earlier view may not fit
     /// those of a later one (a coordinator that is gone, a plane of the wrong order): then the algorithm runs with its
     /// defaults, which fit any cluster, rather than not at all.
     pub fn plan(&self, members: usize) -> AnyPlan {
-        let cluster = self.cluster(members);
-        let plain = || AnyPlan::new(&Spec::plain(self.spec.info), cluster);
-        AnyPlan::new(&self.spec, cluster).or_else(|_| plain()).expect("the defaults fit any cluster")
+        RulePlan::new(self, members, true).plan
+    }
+}
+
+/// What the machines of a rule share in one view.
+#[derive(Clone, Debug)]
+pub(crate) struct RulePlan {
+    plan: AnyPlan,
+    /// The algorithm with the options that it runs with.
+    spec: Spec,
+    cluster: Cluster,
+    lanes: u32,
+}
+
+impl RulePlan {
+    fn new(rule: &LockRule, members: usize, with_modes: bool) -> Self {
+        let planned = |spec: Spec| {
+            let lanes = rule.lanes(&spec, with_modes);
+            let cluster = rule.cluster(members, lanes);
+            AnyPlan::new(&spec, cluster).map(|plan| RulePlan { plan, spec, cluster, lanes })
+        };
+        let plain = |_| planned(Spec::plain(rule.spec.info));
+        planned(rule.spec.clone()).or_else(plain).expect("the defaults fit any cluster")
+    }
+
+    /// Returns what the machines are started from.
+    pub(crate) fn plan(&self) -> &AnyPlan {
+        &self.plan
+    }
+
+    pub(crate) fn cluster(&self) -> Cluster {
+        self.cluster
+    }
+
+    /// Returns the number of machines at each member.
+    pub(crate) fn lanes(&self) -> u32 {
+        self.lanes
+    }
+
+    pub(crate) fn algorithm(&self) -> &'static str {
+        self.spec.info.name
+    }
+
+    /// Returns whether the algorithm, with the options that it runs with, knows this demand.
+    pub(crate) fn knows(&self, demand: Demand) -> bool {
+        self.spec.values.know(demand)
+    }
+
+    /// Returns whether clients may share the lock: every member has lanes for that.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.cluster.permits == 1 && self.lanes > 1
     }
 }
 

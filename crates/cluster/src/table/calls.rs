@@ -1,7 +1,10 @@
 //! The calls of clients: they acquire, cancel and release locks, and their sessions end.
 
+use meshlock_protocol::Mode;
+
 use super::clients::{WaitingClient, forget};
 use super::inquiry::Deadline;
+use super::lock::Lock;
 use super::{
     Acquire, AcquireOutcome, LeaseClock, LockEvent, LockKey, LockTable, Request, RequestRefusal, ServedBy,
     Session, StepKind, TableAlarm, TableOutput, Wait,
@@ -11,12 +14,14 @@ use crate::report::ChangeKind;
 impl LockTable {
     /// Handles a client's request for a lock.
     pub(crate) fn acquire(&mut self, wanted: Acquire, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
-        let Acquire { session, request, lock: name, permits, wait, cause } = wanted;
+        let Acquire { session, request, lock: name, permits, wait, demand, cause } = wanted;
         let lock = LockKey { name, permits };
         if self.requests.contains_key(&request) || self.claims.contains(request) {
             return self.refuse(request, RequestRefusal::DuplicateRequest, out);
         }
-        if let Some(Err(why)) = self.local_view.as_ref().map(|local_view| local_view.check(&lock)) {
+        if let Some(Err(why)) =
+            self.local_view.as_ref().map(|local_view| local_view.check_wanted(&lock, demand))
+        {
             return self.refuse(request, why, out);
         }
         if self.locks.len() >= self.table_config.max_locks && !self.is_known(&lock) {
@@ -24,7 +29,7 @@ impl LockTable {
                 if self.is_crowded() { RequestRefusal::MakingRoom } else { RequestRefusal::TooManyLocks };
             return self.refuse(request, why, out);
         }
-        if wait == Wait::Try && self.may_serve(lease_clock) && self.is_taken_here(&lock) {
+        if wait == Wait::Try && self.may_serve(lease_clock) && self.is_taken_here(&lock, demand.mode) {
             self.tally.came_out(AcquireOutcome::Busy);
             return out.push(TableOutput::LockEvent(LockEvent::Busy { request }));
         }
@@ -37,10 +42,11 @@ impl LockTable {
         self.sessions.entry(session).or_default().requests.insert(request);
         let cause = cause.unwrap_or_else(|| self.cause(request));
         let (since, is_try) = (lease_clock.now, wait == Wait::Try);
-        let waiter = WaitingClient { request, since, deadline, is_try, inquiry: None, cause };
+        let (inquiry, overtaken) = (None, 0);
+        let waiter = WaitingClient { request, since, deadline, is_try, demand, overtaken, inquiry, cause };
         self.with_lock(&lock, lease_clock, out, |lock, env| {
             env.served = ServedBy::AtOnce;
-            lock.clients.wake(env.spare).waiters.push_back(waiter);
+            lock.enqueue(waiter, env.spare);
             env.trace(0, || StepKind::Request(request));
             lock.seek(env);
         });
@@ -73,6 +79,7 @@ impl LockTable {
         }
         self.stop_waiting(request, &lock, AcquireOutcome::Cancelled, out);
         out.push(TableOutput::LockEvent(LockEvent::Cancelled { request }));
+        self.seek_noted(&lock, lease_clock, out);
     }
 
     /// Handles a client's release of its lock, or of its claim to one.
@@ -113,6 +120,7 @@ impl LockTable {
                 self.leave(request, &lock, lease_clock, out);
             } else {
                 self.stop_waiting(request, &lock, AcquireOutcome::Abandoned, out);
+                self.seek_noted(&lock, lease_clock, out);
             }
         }
         // A session that has a label is not forgotten with its last request.
@@ -120,7 +128,14 @@ impl LockTable {
     }
 
     /// Returns whether a client that does not want to wait would have to, as far as is known here.
-    fn is_taken_here(&self, lock: &LockKey) -> bool {
+    fn is_taken_here(&self, lock: &LockKey, mode: Mode) -> bool {
+        if self.is_shared(lock) {
+            let excludes = |known: &Lock| {
+                !known.clients.waiters.is_empty()
+                    || known.clients.holds.iter().any(|hold| !hold.mode.admits(mode))
+            };
+            return self.locks.get(lock).is_some_and(|known| excludes(known));
+        }
         let rule = self.local_view.as_ref().and_then(|local_view| local_view.rule(lock));
         let most = rule.map_or(lock.permits, |rule| rule.per_site) as usize;
         self.locks

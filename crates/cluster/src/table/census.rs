@@ -3,7 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::holdings::{Holdings, HoldingsWriter};
+use meshlock_protocol::Mode;
+
+use super::clients::Hold;
+use super::holdings::{HeldLane, Holdings, HoldingsWriter};
 use super::lock::Machines;
 use super::{LockKey, LockTable, TableAlarm};
 use crate::claim::ClaimKey;
@@ -24,6 +27,9 @@ pub struct CensusPiece {
     /// programs do not.
     #[serde(skip)]
     pub has_permits: bool,
+    /// Whether the sender says the modes of holders, and understands modes and priorities. Older programs do not.
+    #[serde(skip)]
+    pub has_modes: bool,
     /// In the last piece, the key with which the sender proves what its clients hold. Versions 1 to 5 do not have it.
     #[serde(skip)]
     pub key: Option<ClaimKey>,
@@ -43,14 +49,14 @@ impl CensusWriter {
         CensusWriter { pieces: Census::new(), piece: HoldingsWriter::default(), bytes: 0, longest }
     }
 
-    fn push(&mut self, lock: &str, slots: impl Iterator<Item = Option<u32>>, permits: u32, more: u32) {
-        let length = self.piece.push(lock, slots, Some(permits));
+    fn push(&mut self, lock: &str, lanes: impl Iterator<Item = HeldLane>, permits: u32, more: u32) {
+        let length = self.piece.push(lock, lanes, Some(permits));
         if more > 0 {
             self.piece.mark_off_rule(more);
         }
-        // A length, for each slot whether it is numbered and a number of 32 bits in groups of 7, and the number of
-        // permits.
-        self.bytes += lock.len() + 9 + 6 * length + more as usize;
+        // A length, for each slot whether it is numbered, a number of 32 bits in groups of 7 and a mode, and the number
+        // of permits.
+        self.bytes += lock.len() + 9 + 7 * length + more as usize;
         if self.bytes > self.longest {
             self.end_piece();
         }
@@ -84,6 +90,33 @@ fn more_for_older(lock: &LockKey, next: Option<&Rules>) -> u32 {
     }
 }
 
+/// Gives each holder the lane that it has when the next view opens: those that share it have one together.
+fn number_lanes(holds: &mut [Hold]) {
+    let (mut next, mut shared) = (0, None);
+    for hold in holds {
+        let joins = hold.mode == Mode::Shared && !mutant::is_on(Mutant::ReadersCountApart);
+        hold.lane = shared.filter(|_| joins).unwrap_or(next);
+        if hold.lane == next {
+            next += 1;
+        }
+        if joins {
+            shared = Some(hold.lane);
+        }
+    }
+}
+
+/// Returns the lanes of holders whose lanes are numbered in their order.
+pub(super) fn held_lanes(holds: &[Hold]) -> impl Iterator<Item = HeldLane> {
+    let forgotten = mutant::is_on(Mutant::ModesNotInCensus);
+    let mut next = 0;
+    holds.iter().filter_map(move |hold| {
+        let is_first = hold.lane >= next;
+        next = next.max(hold.lane + 1);
+        let mode = if forgotten { Mode::Exclusive } else { hold.mode };
+        is_first.then_some(HeldLane { slot: hold.slot, mode })
+    })
+}
+
 impl LockTable {
     /// Ends the view, with a census in one piece for a view with the same rules.
     #[cfg(test)]
@@ -115,15 +148,13 @@ impl LockTable {
             }
             let clients = &mut *lock.clients;
             clients.asked.reset();
-            if !clients.waiters.is_empty() {
+            if clients.need_asking() {
                 unsought.insert(key.clone());
             }
-            for (lane, hold) in clients.holds.iter_mut().enumerate() {
-                hold.lane = lane;
-            }
+            number_lanes(&mut clients.holds);
             if !clients.holds.is_empty() {
-                let slots = clients.holds.iter().map(|hold| hold.slot);
-                census.push(key.name.as_str(), slots, key.permits, more_for_older(key, next));
+                let lanes = held_lanes(&clients.holds);
+                census.push(key.name.as_str(), lanes, key.permits, more_for_older(key, next));
             }
             true
         });

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 
-use meshlock_protocol::Fence;
+use meshlock_protocol::{Demand, Fence, Mode};
 
 use super::inquiry::{Deadline, Inquiry};
 use super::{LockKey, Request, Session, SessionState};
@@ -17,6 +17,9 @@ pub(super) struct WaitingClient {
     pub(super) since: Time,
     pub(super) deadline: Option<Deadline>,
     pub(super) is_try: bool,
+    pub(super) demand: Demand,
+    /// How many that came later were let in front of it, because they are more urgent.
+    pub(super) overtaken: u8,
     /// What the members have replied, once they were asked.
     pub(super) inquiry: Option<Box<Inquiry>>,
     pub(super) cause: Cause,
@@ -34,7 +37,10 @@ pub(super) struct Hold {
     /// must have stopped, or later (`resuming.rs`). Boxed, because few holders of many have one.
     pub(super) stop_by: Option<Box<Time>>,
     /// The lane, of the machines that run or, during a view change, of those that will.
-    pub(super) lane: usize,
+    pub(super) lane: u32,
+    pub(super) mode: Mode,
+    /// Whether it waits to be exclusive.
+    pub(super) upgrades: bool,
     pub(super) cause: Cause,
 }
 
@@ -51,6 +57,11 @@ impl Queues {
     /// Returns whether nobody holds the lock or waits for it, and no answer about it is awaited.
     pub(super) fn is_idle(&self) -> bool {
         self.waiters.is_empty() && self.holds.is_empty() && self.asked.is_empty()
+    }
+
+    /// Returns whether some client wants what a machine has to ask for.
+    pub(super) fn need_asking(&self) -> bool {
+        !self.waiters.is_empty() || self.holds.iter().any(|hold| hold.upgrades)
     }
 }
 

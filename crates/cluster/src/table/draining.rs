@@ -3,14 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use meshlock_protocol::Mode;
+
 use super::lock::Env;
 use super::opening::{Opening, opening};
 use super::{LocalView, LockTable, TableOutput};
 use crate::mutant::{self, Mutant};
 use crate::names::LockName;
 
-/// The remaining holders of a name that nobody may enter: their number, by their number of permits and place.
-pub(super) type Leftover = BTreeMap<(u32, usize), usize>;
+/// The remaining holders of a name that nobody may enter: their modes, by their number of permits and place. Who shares counts once at
+/// each place.
+pub(super) type Leftover = BTreeMap<(u32, usize), Vec<Mode>>;
 
 impl LockTable {
     /// Handles a member's message that one of its clients has left a lock that nobody may enter.
@@ -53,15 +56,19 @@ impl Env<'_> {
 
 /// Returns whether the member at `place` has a holder left.
 fn has_one(left: &Leftover, place: usize) -> bool {
-    left.iter().any(|((_, of), count)| *of == place && *count > 0)
+    left.iter().any(|((_, of), modes)| *of == place && !modes.is_empty())
 }
 
 /// Counts down one holder of the member at `place`, if it has one, and returns whether a new view would let the name run
 /// again. A correct member has holders with one number of permits only.
 fn take_one(local_view: &LocalView, name: &LockName, left: &mut Leftover, place: usize) -> bool {
-    let found = left.iter_mut().find(|((_, of), count)| *of == place && **count > 0);
-    if let Some((_, count)) = found {
-        *count -= 1;
+    let found = left.iter_mut().find(|((_, of), modes)| *of == place && !modes.is_empty());
+    // It does not say which one has left. That the strongest stay is the careful guess: it lets a name run too late, and never too early,
+    // for the next census says what is so.
+    if let Some((_, modes)) = found
+        && let Some(weakest) = (0..modes.len()).min_by_key(|at| modes[*at])
+    {
+        modes.swap_remove(weakest);
     }
     opening(local_view, name, left) != Opening::Drains && !mutant::is_on(Mutant::DrainedUnnoticed)
 }

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use foldhash::fast::FixedState;
 use indexmap::{Equivalent, IndexMap};
 
-use super::holdings::Holdings;
+use super::holdings::{HeldLane, Holdings};
 
 /// Locks with one holder, at another member, whose machines have not been started here. An entry refers to the census that
 /// lists it, so that noting it copies nothing.
@@ -67,13 +67,13 @@ impl HeldElsewhere {
         !self.0.is_empty() && self.0.contains_key(&Name(name))
     }
 
-    /// Removes a lock. Returns the place of its holder's member, and its slot.
-    pub(super) fn remove(&mut self, name: &str) -> Option<(usize, Option<u32>)> {
+    /// Removes a lock. Returns the place of its holder's member, and how it is held there.
+    pub(super) fn remove(&mut self, name: &str) -> Option<(usize, HeldLane)> {
         if self.0.is_empty() {
             return None;
         }
         let (listed, place) = self.0.swap_remove_entry(&Name(name))?;
-        Some((place, listed.piece.get(listed.at as usize).slots.first().copied().flatten()))
+        Some((place, listed.piece.get(listed.at as usize).lanes().next()?))
     }
 
     /// Forgets all of them.

@@ -3,10 +3,13 @@
 //! A census may list a million locks, and is written, read and looked through while every lock waits. So the names are one
 //! text and the rest is two lists: reading one takes a few allocations, not one for each lock. On the wire it is a list
 //! of holdings, each a name and its slots.
+//!
+//! Clients that share a lock at one site count as one: they are in one machine, and have one slot.
 
 use std::fmt;
 use std::sync::Arc;
 
+use meshlock_protocol::Mode;
 use serde::de::{DeserializeSeed, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -18,9 +21,29 @@ pub struct Holding {
     pub lock: LockName,
     /// For each holder the number of its permit, where permits were numbered.
     pub slots: Vec<Option<u32>>,
+    /// The mode of each of them, as far as one that is not exclusive: all behind are. It follows everything else on the wire, in versions
+    /// that know modes.
+    pub modes: Vec<Mode>,
     /// The number of clients that may hold the lock at a time, as these understand it; `None` if the sender runs an
     /// older program, which knows only what the rules say. It follows everything else on the wire.
     pub permits: Option<u32>,
+}
+
+/// One slot of a holding: a client that holds the lock, or all clients of its site that share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HeldLane {
+    pub(super) slot: Option<u32>,
+    pub(super) mode: Mode,
+}
+
+impl HeldLane {
+    /// Returns whether several slots of one permit go together.
+    pub(super) fn admit_each_other(modes: impl Iterator<Item = Mode> + Clone) -> bool {
+        let count = |mode| modes.clone().filter(|other| *other == mode).count();
+        let (shared, upgradeable, exclusive) =
+            (count(Mode::Shared), count(Mode::Upgradeable), count(Mode::Exclusive));
+        upgradeable <= 1 && (exclusive == 0 || (shared, upgradeable, exclusive) == (0, 0, 1))
+    }
 }
 
 /// A [`Holding`] in a list of them. Its name is a valid name of a lock.
@@ -29,6 +52,9 @@ pub struct Holding {
 pub struct HoldingRef<'a> {
     pub lock: &'a str,
     pub slots: &'a [Option<u32>],
+    /// The mode of each slot, as far as one that is not exclusive.
+    #[serde(skip)]
+    pub modes: &'a [Mode],
     #[serde(skip)]
     pub permits: Option<u32>,
 }
@@ -37,6 +63,12 @@ impl HoldingRef<'_> {
     /// Returns the lock's name.
     pub(crate) fn name(&self) -> LockName {
         self.lock.parse().expect("names were checked when the list was made")
+    }
+
+    /// Returns the slots with their modes.
+    pub(super) fn lanes(self) -> impl Iterator<Item = HeldLane> {
+        let mode = move |at: usize| self.modes.get(at).copied().unwrap_or_default();
+        self.slots.iter().enumerate().map(move |(at, slot)| HeldLane { slot: *slot, mode: mode(at) })
     }
 }
 
@@ -50,6 +82,8 @@ struct Packed {
     names: String,
     /// The slots, one after the other.
     slots: Vec<Option<u32>>,
+    /// The modes of the slots, as far as one that is not exclusive: mostly none.
+    modes: Vec<Mode>,
     entries: Vec<Entry>,
     /// The holdings that count on another number of permits than the rules give, by index, each with the number of slots by which a
     /// reader that knows only the rules is told more.
@@ -77,15 +111,30 @@ impl Holdings {
 
     /// Returns the holding at an index below [`len`](Holdings::len).
     pub fn get(&self, at: usize) -> HoldingRef<'_> {
-        let Packed { names, slots, entries, .. } = &*self.0;
+        let Packed { names, slots, modes, entries, .. } = &*self.0;
         let Entry { name_end, slots_end, permits } = entries[at];
         let (name, slot) =
             at.checked_sub(1).map_or((0, 0), |last| (entries[last].name_end, entries[last].slots_end));
         HoldingRef {
             lock: &names[name as usize..name_end as usize],
             slots: &slots[slot as usize..slots_end as usize],
+            modes: trimmed(&modes[modes.len().min(slot as usize)..modes.len().min(slots_end as usize)]),
             permits,
         }
+    }
+
+    /// Returns the modes of all slots, one after the other, as far as one that is not exclusive.
+    pub fn modes(&self) -> &[Mode] {
+        &self.0.modes
+    }
+
+    /// Sets the modes of all slots, in order; those behind are exclusive. Returns whether there are that many slots.
+    pub fn set_modes(&mut self, modes: &[Mode]) -> bool {
+        let fits = modes.len() <= self.0.slots.len();
+        if fits && *modes != self.0.modes[..] {
+            Arc::make_mut(&mut self.0).modes = trimmed(modes).to_vec();
+        }
+        fits
     }
 
     /// Returns all of them, in order.
@@ -127,7 +176,8 @@ impl Holdings {
         for (at, holding) in self.iter().enumerate() {
             let more = off_rule.next_if(|(of, _)| *of as usize == at).map_or(0, |(_, more)| *more);
             let more = (0..more).map(|_| None);
-            writer.push(holding.lock, holding.slots.iter().copied().chain(more), None);
+            let slots = holding.slots.iter().copied().chain(more);
+            writer.push(holding.lock, slots.map(|slot| HeldLane { slot, mode: Mode::Exclusive }), None);
         }
         writer.finish()
     }
@@ -136,8 +186,10 @@ impl Holdings {
 impl FromIterator<Holding> for Holdings {
     fn from_iter<I: IntoIterator<Item = Holding>>(holdings: I) -> Self {
         let mut writer = HoldingsWriter::default();
-        for Holding { lock, slots, permits } in holdings {
-            writer.push(lock.as_str(), slots.into_iter(), permits);
+        for Holding { lock, slots, modes, permits } in holdings {
+            let modes = modes.into_iter().chain(std::iter::repeat(Mode::Exclusive));
+            let lanes = slots.into_iter().zip(modes).map(|(slot, mode)| HeldLane { slot, mode });
+            writer.push(lock.as_str(), lanes, permits);
         }
         writer.finish()
     }
@@ -149,6 +201,12 @@ impl From<Vec<Holding>> for Holdings {
     }
 }
 
+/// Returns the modes as far as one that is not exclusive.
+fn trimmed(modes: &[Mode]) -> &[Mode] {
+    let end = modes.iter().rposition(|mode| *mode != Mode::Exclusive).map_or(0, |last| last + 1);
+    &modes[..end]
+}
+
 /// Makes a list of holdings.
 #[derive(Default)]
 pub(super) struct HoldingsWriter(Packed);
@@ -158,12 +216,18 @@ impl HoldingsWriter {
     pub(super) fn push(
         &mut self,
         lock: &str,
-        slots: impl Iterator<Item = Option<u32>>,
+        lanes: impl Iterator<Item = HeldLane>,
         permits: Option<u32>,
     ) -> usize {
         let before = self.0.slots.len();
         self.0.names.push_str(lock);
-        self.0.slots.extend(slots);
+        for HeldLane { slot, mode } in lanes {
+            if mode != Mode::Exclusive {
+                self.0.modes.resize(self.0.slots.len(), Mode::Exclusive);
+                self.0.modes.push(mode);
+            }
+            self.0.slots.push(slot);
+        }
         self.end(permits);
         self.0.slots.len() - before
     }
@@ -301,7 +365,30 @@ mod tests {
     use super::*;
 
     fn holding(lock: &str, slots: &[Option<u32>]) -> Holding {
-        Holding { lock: lock.parse().unwrap(), slots: slots.to_vec(), permits: None }
+        Holding { lock: lock.parse().unwrap(), slots: slots.to_vec(), modes: Vec::new(), permits: None }
+    }
+
+    #[test]
+    fn modes_are_kept_beside_the_slots_and_take_nothing_where_all_are_exclusive() {
+        let plain = Holdings::from(vec![holding("a", &[Some(0)]), holding("b", &[Some(0)])]);
+        assert_eq!(plain.modes(), []);
+        let (x, s, u) = (Mode::Exclusive, Mode::Shared, Mode::Upgradeable);
+        let shared = Holding { modes: vec![s, u], ..holding("b", &[Some(0), Some(0)]) };
+        let holdings: Holdings = vec![holding("a", &[Some(0)]), shared.clone(), holding("c", &[None])].into();
+        assert_eq!(holdings.modes(), [x, s, u]);
+        assert_eq!([0, 1, 2].map(|at| holdings.get(at).modes), [&[][..], &[s, u], &[]]);
+        let mut read: Holdings = postcard::from_bytes(&postcard::to_stdvec(&holdings).unwrap()).unwrap();
+        assert!(read.set_modes(&[x, s, u, x]) && !read.set_modes(&[x; 5]));
+        assert_eq!(read, holdings);
+        assert_eq!(read.for_older().modes(), [], "an older reader takes them for exclusive");
+    }
+
+    #[test]
+    fn holders_of_one_permit_go_together_if_no_two_exclude_each_other() {
+        let (x, s, u) = (Mode::Exclusive, Mode::Shared, Mode::Upgradeable);
+        let together = |modes: &[Mode]| HeldLane::admit_each_other(modes.iter().copied());
+        assert!(together(&[]) && together(&[x]) && together(&[s, u, s]));
+        assert!(![[x, s], [x, u], [x, x], [u, u]].iter().any(|modes| together(modes)));
     }
 
     #[test]
@@ -313,7 +400,10 @@ mod tests {
         let bytes = postcard::to_stdvec(&holdings).unwrap();
         assert_eq!(bytes, postcard::to_stdvec(&plain).unwrap());
         assert_eq!(postcard::from_bytes::<Holdings>(&bytes), Ok(holdings.clone()));
-        assert_eq!(holdings.get(2), HoldingRef { lock: "c", slots: &[None, Some(300)], permits: None });
+        assert_eq!(
+            holdings.get(2),
+            HoldingRef { lock: "c", slots: &[None, Some(300)], modes: &[], permits: None }
+        );
         assert_eq!(holdings.iter().map(|holding| holding.name()).collect::<Vec<_>>().len(), 3);
     }
 

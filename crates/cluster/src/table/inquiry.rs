@@ -12,6 +12,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use meshlock_protocol::Mode;
+
 use super::{
     AcquireOutcome, LeaseClock, LockEvent, LockKey, LockReport, LockTable, Request, TableAlarm, TableOutput,
     Wait,
@@ -33,6 +35,8 @@ pub(super) struct Inquiry {
 struct Reported {
     holders: u64,
     waiters: u64,
+    /// The mode of the holder that admits fewest.
+    strongest: Option<Mode>,
 }
 
 /// What kept a lock from a client, although nobody is known to have it.
@@ -105,6 +109,7 @@ impl LockTable {
                 out.push(TableOutput::Unavailable { request, obstacle });
             }
         }
+        self.seek_noted(lock, lease_clock, out);
     }
 
     /// Sets the next alarm of a waiter.
@@ -142,7 +147,9 @@ impl LockTable {
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
     ) {
-        let reported = Reported { holders: report.holders_in_all, waiters: report.waiters_in_all };
+        let strongest = report.holders.iter().map(|holder| holder.mode).max();
+        let (holders, waiters) = (report.holders_in_all, report.waiters_in_all);
+        let reported = Reported { holders, waiters, strongest };
         let mut ending = Vec::new();
         for key in self.keys_of(name) {
             let Some(known) = self.locks.get_mut(&key).filter(|lock| !lock.clients.waiters.is_empty()) else {
@@ -159,6 +166,7 @@ impl LockTable {
         for (request, key) in ending {
             if self.may_serve(lease_clock) && self.is_taken(request, &key) {
                 self.end_as_taken(request, &key, out);
+                self.seek_noted(&key, lease_clock, out);
             }
         }
     }
@@ -233,6 +241,15 @@ impl LockTable {
         let holders = elsewhere.map(|from| from.holders).fold(here, u64::saturating_add);
         // Where holders count on another number of permits, nobody enters before they have left.
         let drains = self.draining.contains_key(&lock.name) && holders > 0;
+        if self.is_shared(lock)
+            && let Some(waiter) = self.waiter(request, lock)
+        {
+            let wanted = waiter.demand.mode;
+            let here = known.clients.holds.iter().map(|hold| hold.mode).max();
+            let reported = inquiry.iter().flat_map(|inquiry| inquiry.replies.values());
+            let strongest = reported.filter_map(|from| from.strongest).chain(here).max();
+            return drains || strongest.is_some_and(|held| !held.admits(wanted));
+        }
         drains || here >= u64::from(per_site) || holders >= u64::from(permits)
     }
 }

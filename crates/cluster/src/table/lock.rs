@@ -6,13 +6,16 @@ use foldhash::fast::FixedState;
 use indexmap::IndexSet;
 use meshlock_protocol::registry::info::Tokens;
 use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite, SiteCall};
-use meshlock_protocol::{Algorithm, Chooser, Demand, Effect, Epoch, FenceClock, Phase, SiteId};
+use meshlock_protocol::{
+    Algorithm, Chooser, Demand, Effect, Epoch, FenceClock, Mode, Phase, Priority, SiteId,
+};
 use smallvec::SmallVec;
 
 use super::changes::ChangeLog;
 use super::clients::{Clients, Hold, Spare, WaitingClient};
 use super::draining::Leftover;
 use super::elsewhere::HeldElsewhere;
+use super::modes::Unstarted;
 use super::permits::{Mark, PermitMessage};
 use super::{
     LeaseClock, LocalView, LockEvent, LockKey, LockMessage, Request, ServedBy, StepKind, TableAlarm,
@@ -33,6 +36,8 @@ pub(super) enum Machines {
     /// There is one for each lane.
     Running {
         lanes: SmallVec<[Lane; 1]>,
+        /// If clients may share the lock: from what the lanes start that were not used yet ([`super::modes`]).
+        shared: Option<Unstarted>,
         /// The public numbers of the permits that the machines number from 0; empty if they are the same.
         slots: Box<[u32]>,
     },
@@ -51,7 +56,13 @@ pub(super) struct Lane {
     pub(super) turns: u32,
     /// The machine's number of the permit that it executes on.
     pub(super) slot: u32,
+    /// The priority of its last request.
+    pub(super) priority: Priority,
 }
+
+/// The weaker mode in which a machine must go on, if it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Downgrade(pub(super) Option<Mode>);
 
 /// An input of a machine.
 #[derive(Clone, Debug)]
@@ -111,7 +122,7 @@ impl Env<'_> {
     }
 
     /// Returns when the lease ends, if locks may be granted now.
-    fn may_grant(&self) -> Option<Time> {
+    pub(super) fn may_grant(&self) -> Option<Time> {
         let careless = mutant::is_on(Mutant::GrantWithoutLease);
         self.lease_clock.lease_end.or_else(|| careless.then_some(self.lease_clock.now))
     }
@@ -160,16 +171,22 @@ impl Lock {
         }
         match &self.machines {
             Machines::Stopped | Machines::Draining => return,
-            Machines::Running { .. } if env.mark.is_none() => {}
-            Machines::Running { .. } | Machines::AtHome => return self.ask_home(env),
+            Machines::Running { shared: Some(_), .. } if env.mark.is_none() => return self.seek_shared(env),
+            Machines::Running { shared: Some(_), .. } => {}
+            Machines::Running { .. } | Machines::AtHome => self.upgrade_alone(env),
+        }
+        if env.mark.is_some() || matches!(self.machines, Machines::AtHome) {
+            return self.ask_home(env);
         }
         loop {
             let Machines::Running { lanes, .. } = &self.machines else { return };
             let asking = lanes.iter().filter(|lane| lane.site.phase() == Phase::Waiting).count();
             let idle = lanes.iter().position(|lane| lane.site.phase() == Phase::Idle);
             let Some(idle) = idle.filter(|_| asking < self.clients.waiters.len()) else { return };
-            env.cause = self.clients.waiters.get(asking).map(|waiter| waiter.cause);
-            self.run(idle, MachineInput::Call(SiteCall::Request(Demand::PLAIN)), env);
+            let waiter = self.clients.waiters.get(asking);
+            let demand = waiter.map_or(Demand::PLAIN, |waiter| waiter.demand);
+            env.cause = waiter.map(|waiter| waiter.cause);
+            self.run(idle, MachineInput::Call(SiteCall::Request(demand)), env);
         }
     }
 
@@ -179,6 +196,7 @@ impl Lock {
         let (mut next, mut work) = (Some((lane, input)), VecDeque::new());
         while let Some((lane, input)) = next.take().or_else(|| work.pop_front()) {
             let Some(local_view) = env.local_view else { return };
+            self.start_lane(lane, env);
             let Machines::Running { lanes, .. } = &mut self.machines else {
                 if let MachineInput::Receive(from, _) = input {
                     let (place, _) = Placement::new(&env.key.name, local_view.members).place(from);
@@ -232,8 +250,8 @@ impl Lock {
                 let due = env.lease_clock.now + env.table_config.message_delay.times(u64::from(delays));
                 env.alarms.insert((due, TableAlarm::Timer(env.key.clone(), lane, local_view.epoch)));
             }
-            // No client asks for a mode, so none is upgraded.
-            Effect::Upgraded | Effect::Chose { .. } => {}
+            Effect::Upgraded => self.on_upgraded(lane, env, work),
+            Effect::Chose { .. } => {}
             Effect::Misbehaved { peer, why } => {
                 env.misbehaved(Placement::new(&env.key.name, local_view.members).place(peer).0, why);
             }
@@ -253,9 +271,19 @@ impl Lock {
             lanes[lane].turns = 0;
             lanes[lane].slot = slot;
         }
-        if !self.grant(lane, env) {
-            work.push_back((lane, MachineInput::Call(SiteCall::Release)));
+        match self.serve(lane, env) {
+            None => work.push_back((lane, MachineInput::Call(SiteCall::Release))),
+            Some(Downgrade(Some(to))) => work.push_back((lane, MachineInput::Call(SiteCall::ChangeMode(to)))),
+            Some(Downgrade(None)) => {}
         }
+    }
+
+    /// Lets clients in at a lane whose machine is inside. Returns `None` if there are none, or the mode that the machine must go on in.
+    fn serve(&mut self, lane: usize, env: &mut Env<'_>) -> Option<Downgrade> {
+        if let Machines::Running { shared: Some(_), .. } = &self.machines {
+            return self.serve_shared(lane, env);
+        }
+        self.grant(lane, env).then_some(Downgrade(None))
     }
 
     /// Grants the lane's permit to the first waiter, if there is one, the lease allows it and the name is used by its
@@ -275,16 +303,32 @@ impl Lock {
             return false;
         }
         let Some(waiter) = self.clients.waiters.pop_front() else { return false };
+        self.admit(waiter, lane, slot, lease_end, env);
+        true
+    }
+
+    /// Tells a client that it holds the lock, by a lane.
+    pub(super) fn admit(
+        &mut self,
+        waiter: WaitingClient,
+        lane: usize,
+        slot: Option<u32>,
+        lease_end: Time,
+        env: &mut Env<'_>,
+    ) {
         if let Some(deadline) = waiter.deadline {
             env.alarms.remove(&(deadline.alarm, TableAlarm::Deadline(env.key.clone(), waiter.request)));
         }
         let stuck = mutant::is_on(Mutant::FenceStuck);
         let fence = if stuck { FenceClock::new(Epoch::default()).enter() } else { self.clock.enter() };
         let now = env.lease_clock.now;
-        let (WaitingClient { request, since, cause, .. }, by) = (waiter, env.cause);
+        let (WaitingClient { request, since, cause, demand, .. }, by) = (waiter, env.cause);
+        let mode = demand.mode;
         // Nearly all locks have one holder at a time.
         self.clients.holds.reserve_exact(1);
-        let hold = Hold { request, fence, slot, since: now, stop_by: None, lane, cause };
+        let on = u32::try_from(lane).expect("fewer lanes than permits");
+        let (stop_by, upgrades) = (None, false);
+        let hold = Hold { request, fence, slot, since: now, stop_by, lane: on, mode, upgrades, cause };
         if let Some(log) = env.changes {
             log.push(env.key, ChangeKind::Acquired, &hold, now);
         }
@@ -301,12 +345,11 @@ impl Lock {
             cause,
             by,
         }));
-        true
     }
 
     /// Returns the public number of a lane's permit; `None` if the permits are not numbered.
-    fn public_slot(&self, lane: usize, env: &Env<'_>) -> Option<u32> {
-        let Machines::Running { lanes, slots } = &self.machines else { return None };
+    pub(super) fn public_slot(&self, lane: usize, env: &Env<'_>) -> Option<u32> {
+        let Machines::Running { lanes, slots, .. } = &self.machines else { return None };
         let rule = env.local_view?.rules.rule(&env.key.name);
         let numbered = rule.permits == 1 || rule.spec.info.tokens == Tokens::PerPermit;
         let slot = lanes[lane].slot as usize;
@@ -316,13 +359,18 @@ impl Lock {
     /// Removes a holder: the permit goes to the next waiter here, or to other sites.
     pub(super) fn on_left(&mut self, request: Request, env: &mut Env<'_>) {
         let Some(at) = self.clients.holds.iter().position(|hold| hold.request == request) else { return };
-        let Hold { lane, slot, stop_by, since, cause, .. } = self.clients.holds.remove(at);
+        let Hold { lane, slot, stop_by, since, cause, mode, .. } = self.clients.holds.remove(at);
+        let lane = lane as usize;
+        let is_last = self.is_last(lane, mode);
         env.tally.holds.record(env.lease_clock.now.since(since));
         env.cause = Some(cause);
         env.trace(lane, || StepKind::Release(request));
         if let Some(act_by) = stop_by {
             *env.losing -= 1;
             env.alarms.remove(&(*act_by, TableAlarm::Lost(env.key.clone(), request)));
+        }
+        if !is_last {
+            return;
         }
         match &mut self.machines {
             // The difference to the census is corrected when the view opens.
@@ -336,6 +384,7 @@ impl Lock {
                 let slot = slot.unwrap_or(u32::MAX);
                 env.tell_home(PermitMessage::Return { slot, stamp: self.clock.stamp() });
             }
+            Machines::Running { shared: Some(_), .. } => self.hand_on_shared(lane, env),
             Machines::Running { lanes, .. } => {
                 let turns = lanes[lane].turns;
                 lanes[lane].turns = turns + 1;
@@ -343,8 +392,8 @@ impl Lock {
                     return;
                 }
                 let next = self.clients.waiters.front().filter(|_| env.may_grant().is_some());
-                let again = next.map(|next| env.cause = Some(next.cause)).is_some();
-                let call = if again { SiteCall::ReleaseAndRequest(Demand::PLAIN) } else { SiteCall::Release };
+                env.cause = next.map(|next| next.cause).or(env.cause);
+                let call = next.map_or(SiteCall::Release, |next| SiteCall::ReleaseAndRequest(next.demand));
                 self.run(lane, MachineInput::Call(call), env);
                 self.seek(env);
             }
@@ -358,12 +407,12 @@ impl Lock {
             Machines::Running { lanes, .. } if is_open => {
                 for (at, lane) in lanes.iter().enumerate() {
                     lane.site.check_invariants()?;
-                    let holds = self.clients.holds.iter().filter(|hold| hold.lane == at).count();
-                    let executes = usize::from(lane.site.phase() == Phase::Executing);
-                    if holds != executes {
+                    let executes = lane.site.phase() == Phase::Executing;
+                    if self.modes_at(at).next().is_some() != executes {
                         return Err("T2: every holder of a lock corresponds to one executing lane");
                     }
                 }
+                self.check_modes()?;
             }
             Machines::Draining | Machines::AtHome | Machines::Running { .. } => {
                 return Err("T1: machines run only while a view is open");

@@ -140,6 +140,7 @@ impl Revocation<'_> {
     ) {
         if hold.stop_by.is_none() {
             hold.stop_by = Some(Box::new(ends_at));
+            hold.upgrades = false;
             *self.losing += 1;
             self.tally.lost(why);
             if let Some(log) = &mut self.changes {

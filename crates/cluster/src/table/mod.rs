@@ -11,7 +11,7 @@
 //!
 //! **Invariants**
 //! - T1: a client is told that it holds a lock only while the site's lease is comfortable, by a machine of an open view.
-//! - T2: every holder of a lock corresponds to one executing lane, or the machines are stopped.
+//! - T2: every holder of a lock, or all that share it, correspond to one executing lane, or the machines are stopped.
 //! - T3: fences of a lock (slot) increase at this site.
 //! - T4: a client that was told that its lock is lost does not get it back; its lane is left when the client confirms
 //!   or when the time it was given is over.
@@ -20,7 +20,8 @@
 //!   that is open (`permits/`).
 //! - T8: a lock whose clients wait and for which less was asked than they need is noted.
 //! - T9: a name that nobody may enter, and could be entered in a new view, is noted (`draining.rs`).
-//! - T10, T11: about claims (`claims/`); T12: about holds that somebody may claim elsewhere (`resuming.rs`).
+//! - T10, T11: about claims (`claims/`); T12: about holds that somebody may claim elsewhere (`resuming.rs`); T13: about modes
+//!   (`modes.rs`).
 
 mod calls;
 mod census;
@@ -33,6 +34,7 @@ mod holdings;
 mod inquiry;
 mod lock;
 mod losing;
+mod modes;
 mod opening;
 mod page;
 mod permits;
@@ -223,7 +225,7 @@ impl LockTable {
         out: &mut Vec<TableOutput>,
     ) {
         let Some(local_view) = &self.local_view else { return };
-        let (lanes, key) = (local_view.rules.rule(&message.lock).per_site, local_view.key(&message.lock));
+        let (lanes, key) = (local_view.lanes(&message.lock), local_view.key(&message.lock));
         if message.from_lane >= lanes || message.to_lane >= lanes || from >= local_view.members {
             return out
                 .push(TableOutput::Misbehaved { place: from, why: "names a lane that does not exist" });
@@ -238,6 +240,7 @@ impl LockTable {
             }
             env.trace(to_lane as usize, || StepKind::Receive(from, message.printed()));
             lock.run(to_lane as usize, MachineInput::Receive(sender, message), env);
+            lock.seek_again(env);
         });
     }
 
@@ -271,6 +274,7 @@ impl LockTable {
                     if self.local_view.as_ref().is_some_and(|local_view| local_view.epoch == epoch) {
                         self.with_lock(&lock, lease_clock, out, |lock, env| {
                             lock.run(lane, MachineInput::Call(SiteCall::Wake), env);
+                            lock.seek_again(env);
                         });
                     }
                 }

@@ -9,27 +9,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_protocol::registry::SiteCall;
-use meshlock_protocol::{Epoch, FenceClock, Holders, SiteId};
+use meshlock_protocol::{Epoch, FenceClock, Holders, Mode, Priority, SiteId};
 use smallvec::{SmallVec, smallvec};
 
-use super::census::Census;
+use super::census::{Census, held_lanes};
 use super::draining::Leftover;
 use super::elsewhere::HeldElsewhere;
-use super::holdings::HoldingRef;
+use super::holdings::{HeldLane, HoldingRef};
 use super::lock::{Env, Lane, Lock, MachineInput, Machines};
+use super::modes::Unstarted;
 use super::{
     AcquireOutcome, LeaseClock, LocalView, LockEvent, LockKey, LockTable, Request, RequestRefusal,
     TableOutput,
 };
 use crate::mutant::{self, Mutant};
 use crate::names::LockName;
+use crate::rules::RulePlan;
 use crate::view::Placement;
 
-/// For each holder of a lock the number of its permit, where permits are numbered.
-pub(super) type Slots = SmallVec<[Option<u32>; 1]>;
+/// The lanes of one member that hold a lock.
+pub(super) type HeldLanes = SmallVec<[HeldLane; 1]>;
 
-/// The holders of a lock when a view opens: the place of each member that has any, with their slots.
-type HoldersByPlace = SmallVec<[(usize, Slots); 1]>;
+/// The holders of a lock when a view opens: the place of each member that has any, with their lanes.
+type HoldersByPlace = SmallVec<[(usize, HeldLanes); 1]>;
 
 /// The holders of a name when a view opens, by their number of permits.
 pub(super) type HoldersByPermits = BTreeMap<u32, HoldersByPlace>;
@@ -108,7 +110,7 @@ impl LockTable {
                 let permits =
                     holding.permits.unwrap_or_else(|| local_view.rules.rule_for(holding.lock).permits);
                 let by_permits = held.entry(holding.name()).or_default();
-                by_permits.entry(permits).or_default().push((place, Slots::from_slice(holding.slots)));
+                by_permits.entry(permits).or_default().push((place, holding.lanes().collect()));
                 self.elsewhere.remove(holding.lock);
             }
         }
@@ -126,11 +128,13 @@ impl LockTable {
     ) {
         let counts = |(permits, held): (&u32, &HoldersByPlace)| {
             let permits = *permits;
-            held.iter().map(move |(place, slots)| ((permits, *place), slots.len())).collect::<Vec<_>>()
+            let modes = |lanes: &HeldLanes| lanes.iter().map(|lane| lane.mode).collect::<Vec<Mode>>();
+            held.iter().map(move |(place, lanes)| ((permits, *place), modes(lanes))).collect::<Vec<_>>()
         };
         let left: Leftover = held.iter().flat_map(counts).collect();
         let mine = |held: &HoldersByPlace| {
-            held.iter().find(|(place, _)| *place == local_view.me).map_or(0, |(_, slots)| slots.len())
+            let mine = held.iter().find(|(place, _)| *place == local_view.me);
+            mine.map_or_else(HeldLanes::new, |(_, lanes)| lanes.clone())
         };
         let opening = opening(local_view, name, &left);
         if opening == Opening::Drains && !mutant::is_on(Mutant::OldNumbersForgotten) {
@@ -142,22 +146,25 @@ impl LockTable {
                 Opening::Settled(_) => self.open_settled(local_view, &key, held, lease_clock, out),
                 Opening::ByRule => self.with_lock_as_it_is(&key, lease_clock, out, |lock, env| {
                     lock.start(held, env);
-                    lock.make_good(mine(held), env);
+                    lock.make_good(&mine(held), env);
                 }),
                 Opening::Drains => self.with_lock_as_it_is(&key, lease_clock, out, |lock, env| {
                     lock.machines = Machines::Draining;
-                    lock.make_good(mine(held), env);
+                    lock.make_good(&mine(held), env);
                 }),
             }
         }
     }
 
-    /// Refuses the waiters whose number of permits the view does not allow for their lock.
+    /// Refuses the waiters whose number of permits, mode or priority the view does not allow for their lock.
     fn refuse_unfit(&mut self, local_view: &LocalView, out: &mut Vec<TableOutput>) {
         let mut unfit: Vec<(Request, LockKey, RequestRefusal)> = Vec::new();
         for key in &self.unsought {
-            if let (Err(why), Some(lock)) = (local_view.check(key), self.locks.get(key)) {
-                unfit.extend(lock.clients.waiters.iter().map(|waiter| (waiter.request, key.clone(), why)));
+            let Some(lock) = self.locks.get(key) else { continue };
+            for waiter in lock.clients.waiters.iter() {
+                if let Err(why) = local_view.check_wanted(key, waiter.demand) {
+                    unfit.push((waiter.request, key.clone(), why));
+                }
             }
         }
         unfit.sort_unstable_by_key(|(request, ..)| *request);
@@ -176,7 +183,7 @@ fn is_by_rule(local_view: &LocalView, holding: &HoldingRef<'_>) -> bool {
 /// Returns how a name with these holders is opened: as long as some of them count on another number of permits than the
 /// rest, or than the rules give, nobody else is admitted.
 pub(super) fn opening(local_view: &LocalView, name: &LockName, left: &Leftover) -> Opening {
-    let counts = left.iter().filter(|(_, count)| **count > 0);
+    let counts = left.iter().filter(|(_, modes)| !modes.is_empty());
     let numbers: BTreeSet<u32> = counts.clone().map(|((permits, _), _)| *permits).collect();
     let rule = local_view.rules.rule(name);
     let permits = match numbers.len() {
@@ -184,9 +191,15 @@ pub(super) fn opening(local_view: &LocalView, name: &LockName, left: &Leftover) 
         1 => *numbers.first().expect("there is one"),
         _ => return Opening::Drains,
     };
-    let per_site = if permits == rule.permits { rule.per_site } else { permits };
-    let fits = counts.clone().map(|(_, count)| *count).sum::<usize>() <= permits as usize
-        && counts.map(|(_, count)| *count).max().unwrap_or(0) <= per_site as usize;
+    let is_shared = permits == rule.permits && local_view.plan(name).is_shared();
+    let per_site = if permits == rule.permits { local_view.lanes(name) } else { permits };
+    let all = counts.clone().flat_map(|(_, modes)| modes.iter().copied());
+    let fits = if is_shared && !mutant::is_on(Mutant::ModesNotCompared) {
+        HeldLane::admit_each_other(all)
+    } else {
+        all.count() <= permits as usize
+    };
+    let fits = fits && counts.map(|(_, modes)| modes.len()).max().unwrap_or(0) <= per_site as usize;
     match () {
         () if !fits => Opening::Drains,
         () if permits == rule.permits => Opening::ByRule,
@@ -215,16 +228,15 @@ impl Lock {
     /// member; or nobody.
     fn holders_at_opening(&self, local_view: &LocalView, env: &mut Env<'_>) -> HoldersByPlace {
         if !self.clients.holds.is_empty() {
-            let slots = self.clients.holds.iter().map(|hold| hold.slot).collect();
-            return smallvec![(local_view.me, slots)];
+            return smallvec![(local_view.me, held_lanes(&self.clients.holds).collect())];
         }
         let elsewhere = env.elsewhere.remove(env.key.name.as_str());
         let elsewhere = elsewhere.filter(|_| !mutant::is_on(Mutant::HolderElsewhereForgotten));
-        elsewhere.map_or_else(SmallVec::new, |(place, slot)| smallvec![(place, smallvec![slot])])
+        elsewhere.map_or_else(SmallVec::new, |(place, lane)| smallvec![(place, smallvec![lane])])
     }
 
     /// Starts the machines of this site with `held` inside, which fit the rule.
-    pub(super) fn start(&mut self, held: &[(usize, Slots)], env: &mut Env<'_>) {
+    pub(super) fn start(&mut self, held: &[(usize, HeldLanes)], env: &mut Env<'_>) {
         let Some(local_view) = env.local_view else { return };
         let stale = mutant::is_on(Mutant::FenceNotCarried);
         self.clock = FenceClock::new(if stale { Epoch::default() } else { local_view.epoch });
@@ -232,39 +244,73 @@ impl Lock {
         let _ = self.clock.observe(env.floor.stamp());
         let rule = local_view.rules.rule(&env.key.name);
         let placement = Placement::new(&env.key.name, local_view.members);
-        let mut inside: BTreeMap<SiteId, Option<u32>> = BTreeMap::new();
-        for (place, slots) in held {
-            for (lane, slot) in slots.iter().enumerate() {
-                inside.insert(placement.site(*place, lane), *slot);
+        let mut inside: BTreeMap<SiteId, HeldLane> = BTreeMap::new();
+        for (place, lanes) in held {
+            for (lane, held) in lanes.iter().enumerate() {
+                inside.insert(placement.site(*place, lane), *held);
             }
         }
-        let cluster = rule.cluster(local_view.members);
-        let holders = Holders::new(cluster, inside.keys().copied()).expect("they fit");
         let plan = local_view.plan(&env.key.name);
+        if plan.is_shared() {
+            let sharing = inside.into_iter().map(|(site, held)| (site, held.mode));
+            return self.start_shared(&sharing.collect::<SmallVec<[_; 1]>>(), placement, env);
+        }
+        let holders = Holders::new(plan.cluster(), inside.keys().copied()).expect("they fit");
         let lane = |lane| {
             let me = placement.site(local_view.me, lane);
             let slot = inside.keys().position(|site| *site == me).unwrap_or(0);
             let slot = u32::try_from(slot).expect("fewer than permits");
-            Lane { site: plan.start(me, &holders), turns: 0, slot }
+            Lane { slot, ..Lane::start(plan, me, &holders) }
         };
-        let lanes = (0..rule.per_site as usize).map(lane).collect();
-        let slots = renumbered(inside.values().copied(), rule.permits as usize);
+        let lanes = (0..plan.lanes() as usize).map(lane).collect();
+        let slots = renumbered(inside.values().map(|held| held.slot), rule.permits as usize);
         let plain = slots.iter().zip(0..).all(|(slot, number)| *slot == number);
         let slots = if plain { Box::default() } else { slots.into_boxed_slice() };
-        self.machines = Machines::Running { lanes, slots };
+        self.machines = Machines::Running { lanes, shared: None, slots };
     }
 
-    /// Releases locks that the census listed for clients here, `announced` of them, but that were left since then.
-    fn make_good(&mut self, announced: usize, env: &mut Env<'_>) {
-        for lane in 0..announced {
-            if self.clients.holds.iter().all(|hold| hold.lane != lane) {
-                match self.machines {
-                    Machines::Running { .. } => self.run(lane, MachineInput::Call(SiteCall::Release), env),
-                    Machines::Draining => env.leave_draining(),
-                    Machines::Stopped | Machines::AtHome => {}
+    /// Starts the machines of a lock that clients may share, with these inside: the first one, and those of this site that are inside. If
+    /// only one is, the others can start later.
+    fn start_shared(&mut self, inside: &[(SiteId, Mode)], placement: Placement, env: &mut Env<'_>) {
+        let Some(local_view) = env.local_view else { return };
+        let plan = local_view.plan(&env.key.name);
+        let at_once = match inside {
+            [] => 1,
+            [(site, _)] => match placement.place(*site) {
+                (place, lane) if place == local_view.me => lane + 1,
+                _ => 1,
+            },
+            _ => plan.lanes() as usize,
+        };
+        let holders = Holders::sharing(plan.cluster(), inside.iter().copied()).expect("they fit");
+        let start = |lane| Lane::start(plan, placement.site(local_view.me, lane), &holders);
+        let (lanes, first) = ((0..at_once).map(start).collect(), Unstarted(inside.first().copied()));
+        self.machines = Machines::Running { lanes, shared: Some(first), slots: Box::default() };
+    }
+
+    /// Releases lanes that the census listed for clients here, but that were left since then, and lets those go on in a weaker mode whose
+    /// clients do.
+    fn make_good(&mut self, announced: &[HeldLane], env: &mut Env<'_>) {
+        for lane in 0..announced.len() {
+            if self.modes_at(lane).next().is_some() {
+                if !mutant::is_on(Mutant::DowngradeForgotten) {
+                    self.weaken(lane, env);
                 }
+                continue;
+            }
+            match self.machines {
+                Machines::Running { .. } => self.run(lane, MachineInput::Call(SiteCall::Release), env),
+                Machines::Draining => env.leave_draining(),
+                Machines::Stopped | Machines::AtHome => {}
             }
         }
+    }
+}
+
+impl Lane {
+    /// Starts the machine of a site of the algorithm.
+    pub(super) fn start(plan: &RulePlan, me: SiteId, holders: &Holders) -> Self {
+        Lane { site: plan.plan().start(me, holders), turns: 0, slot: 0, priority: Priority::default() }
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use meshlock_protocol::{Mode, registry};
+
 use crate::names::SiteName;
 use crate::report::{Age, Names};
 use crate::time::Span;
@@ -33,6 +35,31 @@ pub enum RequestRefusal {
         "a site of the cluster runs an older version of Meshlock, which knows {wants} permits only by a rule, and the rules give the lock {has}; upgrade all sites, or set a rule"
     )]
     OlderMember { has: u32, wants: u32 },
+    /// The algorithm of the lock's rule does not let clients share.
+    #[error(
+        "the lock's rule runs {algorithm}, which knows no mode but exclusive; for {mode}, set a rule with one of: {}",
+        registry::that_know_modes()
+    )]
+    ExclusiveOnly { algorithm: &'static str, mode: Mode },
+    /// The algorithm of the lock's rule serves all requests alike.
+    #[error(
+        "the lock's rule runs {algorithm}, which knows no priorities; set a rule with one of: {}",
+        registry::that_know_priorities()
+    )]
+    NoPriorities { algorithm: &'static str },
+    /// Modes say who may share one permit.
+    #[error("a lock with {} is only exclusive, not {mode}; modes are for locks with one permit", PermitCount(*.permits))]
+    ModeOfMany { permits: u32, mode: Mode },
+    /// A member of the cluster runs a program that does not know modes and priorities.
+    #[error(
+        "a site of the cluster runs an older version of Meshlock, which knows no modes and no priorities; upgrade all sites"
+    )]
+    OlderMemberModes,
+    /// A client that is inside in shared mode wants more. Two that did would wait for each other for ever.
+    #[error(
+        "a shared lock cannot become {to}, because two that wanted it would wait for each other; ask for the upgradeable mode at first, or release the lock and ask again"
+    )]
+    UpgradeOfShared { to: Mode },
     /// The request is the youngest one of a deadlock, and the rule of its lock says that it does not wait.
     #[error(
         "this request waits for clients that wait for what this one holds, and the lock's rule says on-deadlock=refuse; release what you hold, and ask again"

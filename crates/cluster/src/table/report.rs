@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 
-use meshlock_protocol::{Algorithm, Fence, Phase, numbered};
+use meshlock_protocol::{Algorithm, Demand, Fence, Mode, Phase, numbered};
 use serde::{Deserialize, Serialize};
 
 use super::claims::PendingClaim;
@@ -34,6 +34,9 @@ pub struct HolderReport {
     pub age: Span,
     /// Whether it was told that it has lost the lock, and has time left to stop.
     pub lost: bool,
+    /// In which mode it holds the lock; older versions do not say it.
+    #[serde(skip)]
+    pub mode: Mode,
 }
 
 /// A client that waits for a lock.
@@ -43,6 +46,9 @@ pub struct WaiterReport {
     pub label: Option<ClientLabel>,
     /// How long it has waited.
     pub age: Span,
+    /// What it asked for; older versions do not say it.
+    #[serde(skip)]
+    pub demand: Demand,
 }
 
 /// The state of a lock's machines at one site.
@@ -141,7 +147,7 @@ impl LockTable {
     fn report_with(&self, lock: &LockName, now: Time, shown: impl Fn(&PendingClaim) -> bool) -> LockReport {
         let waiter = |waiter: &WaitingClient| {
             let (label, age) = (self.label(waiter.request), now.since(waiter.since));
-            WaiterReport { label, age }
+            WaiterReport { label, age, demand: waiter.demand }
         };
         // Clients that take the name for different locks wait in different queues.
         let keys = self.keys_of(lock);
@@ -177,6 +183,7 @@ impl LockTable {
                 slot: claim.hold.slot,
                 age: now.since(claim.since),
                 lost: false,
+                mode: claim.hold.mode,
             }
         })
     }
@@ -355,6 +362,7 @@ impl LockTable {
             slot: hold.slot,
             age: now.since(hold.since),
             lost: hold.stop_by.is_some(),
+            mode: hold.mode,
         }
     }
 
@@ -370,7 +378,9 @@ impl LockTable {
         match self.rules().filter(|_| is_held && !self.draining.contains_key(name)) {
             None => Machinery::Stopped,
             Some(rules) => {
-                let idle = rules.rule(name).per_site.saturating_sub(holders);
+                let lanes =
+                    self.local_view.as_ref().map_or(rules.rule(name).per_site, |view| view.lanes(name));
+                let idle = lanes.saturating_sub(holders);
                 Machinery::Running { idle, waiting: 0, executing: holders }
             }
         }
@@ -389,6 +399,8 @@ impl LockTable {
             Machines::Running { lanes, .. } => {
                 let of = |phase| count(lanes.iter().filter(|lane| lane.site.phase() == phase).count());
                 let (idle, waiting, executing) = (of(Phase::Idle), of(Phase::Waiting), of(Phase::Executing));
+                let all = self.local_view.as_ref().map_or(0, |view| view.lanes(&key.name));
+                let idle = idle + all.saturating_sub(idle + waiting + executing);
                 Machinery::Running { idle, waiting, executing }
             }
         }

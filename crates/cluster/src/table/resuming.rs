@@ -12,9 +12,9 @@
 //!
 //! **Invariant** T12: every vacated hold is a hold of a lock and of no request.
 
-use meshlock_protocol::Fence;
+use meshlock_protocol::{Fence, Mode};
 
-use super::clients::forget;
+use super::clients::{Hold, forget};
 use super::tally::ClaimOutcome;
 use super::{
     AcquireOutcome, ClaimEvent, ClaimRefusal, LeaseClock, LockEvent, LockKey, LockTable, LossReason, Request,
@@ -32,6 +32,7 @@ pub(crate) struct Provable {
     pub(crate) permits: u32,
     pub(crate) slot: Option<u32>,
     pub(crate) fence: Fence,
+    pub(crate) mode: Mode,
 }
 
 impl LockTable {
@@ -44,9 +45,15 @@ impl LockTable {
     /// Returns the hold of this request, which its client will be given a proof of, unless the client has lost it or gone.
     pub(crate) fn prove(&mut self, request: Request) -> Option<Provable> {
         let (_, key) = self.requests.get(&request)?;
-        let hold = self.locks.get(key)?.hold(request).filter(|hold| hold.stop_by.is_none())?;
+        let lock = self.locks.get(key)?;
+        let hold = lock.hold(request).filter(|hold| hold.stop_by.is_none())?;
+        // Clients that share the lock may have had the same fence at different sites. A site gives no second proof of one.
+        let is_same = |other: &Hold| other.fence == hold.fence && other.slot == hold.slot;
+        if lock.clients.holds.iter().filter(|other| is_same(other)).count() > 1 {
+            return None;
+        }
         let (lock, permits) = (key.name.clone(), key.permits);
-        let provable = Provable { lock, permits, slot: hold.slot, fence: hold.fence };
+        let provable = Provable { lock, permits, slot: hold.slot, fence: hold.fence, mode: hold.mode };
         self.proved.insert(request);
         Some(provable)
     }
@@ -68,10 +75,11 @@ impl LockTable {
     ) {
         let key = LockKey { name: proved.lock.clone(), permits: proved.permits };
         let (fence, slot) = (proved.fence, proved.slot);
-        let known = self
-            .locks
-            .get(&key)
-            .and_then(|lock| lock.clients.holds.iter().find(|hold| hold.fence == fence && hold.slot == slot));
+        // Two of the same fence were not both granted here: nobody can say which one is meant.
+        let is_meant = |hold: &&Hold| hold.fence == fence && hold.slot == slot && hold.mode == proved.mode;
+        let mut meant =
+            self.locks.get(&key).into_iter().flat_map(|lock| &lock.clients.holds).filter(is_meant);
+        let known = meant.next().filter(|_| meant.next().is_none());
         let known = known.filter(|hold| hold.stop_by.is_none()).map(|hold| hold.request);
         let kept = known.filter(|known| self.is_proved(*known) && self.requests.contains_key(known));
         let refusal = match (kept, lease_clock.lease_end) {
@@ -126,14 +134,23 @@ impl LockTable {
             let (_, lock) = self.requests.get(&request).cloned().expect("a session's requests exist");
             if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
                 is_proved |= self.is_proved(request);
+                self.give_up_upgrade(request, &lock);
             } else {
                 self.stop_waiting(request, &lock, AcquireOutcome::Abandoned, out);
+                self.seek_noted(&lock, lease_clock, out);
             }
         }
         self.alarms.insert((relies_until, TableAlarm::Unproved(session)));
         if is_proved {
             let until = last_contact.min(lease_clock.now) + self.table_config.resume_window;
             self.alarms.insert((until.max(relies_until), TableAlarm::ResumeOver(session)));
+        }
+    }
+
+    /// Forgets that a client wants to be exclusive: it was cut off, and could not prove what it would have then.
+    fn give_up_upgrade(&mut self, request: Request, key: &LockKey) {
+        if let Some(hold) = self.locks.get_mut(key).and_then(|lock| lock.hold_mut(request)) {
+            hold.upgrades = false;
         }
     }
 
@@ -233,6 +250,7 @@ impl LockTable {
         self.claims.on_hold_ended(request);
         self.proved.remove(&request);
         if let Some(hold) = self.locks.get_mut(key).and_then(|lock| lock.hold_mut(request)) {
+            hold.upgrades = false;
             if let Some(stop_by) = hold.stop_by.take() {
                 self.losing -= 1;
                 self.alarms.remove(&(*stop_by, TableAlarm::Lost(key.clone(), request)));

@@ -4,6 +4,7 @@ mod changes;
 mod choices;
 mod claims;
 mod inquiry;
+mod modes;
 mod page;
 mod permits;
 mod reports;
@@ -167,7 +168,15 @@ impl Tables {
 
     fn ask_for(&mut self, lock: &LockName, at: usize, request: u64, permits: u32, wait: Wait) {
         let (session, request, lock) = (Session(request), Request(request), lock.clone());
-        let wanted = Acquire { session, request, lock, permits, wait, cause: None };
+        let wanted = Acquire {
+            session,
+            request,
+            lock,
+            permits,
+            wait,
+            cause: None,
+            demand: meshlock_protocol::Demand::PLAIN,
+        };
         self.act(at, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
         self.settle();
     }
@@ -192,6 +201,8 @@ impl Tables {
             .filter_map(|(at, tell)| match tell {
                 LockEvent::Granted { request, .. } => Some((*at, request.0)),
                 LockEvent::Extended { .. }
+                | LockEvent::ModeChanged { .. }
+                | LockEvent::ModeRefused { .. }
                 | LockEvent::Lost { .. }
                 | LockEvent::Released { .. }
                 | LockEvent::Cancelled { .. }
@@ -434,7 +445,15 @@ fn messages_that_no_correct_member_sends_change_nothing_and_are_reported() {
     let mut tables = Tables::of(2, Clause::exclusive("ricart-agrawala"));
     tables.acquire(0, 1, Wait::Forever);
     let (session, request, wait) = (Session(2), Request(2), Wait::Forever);
-    let wanted = Acquire { session, request, lock: lock(), permits: 1, wait, cause: None };
+    let wanted = Acquire {
+        session,
+        request,
+        lock: lock(),
+        permits: 1,
+        wait,
+        cause: None,
+        demand: meshlock_protocol::Demand::PLAIN,
+    };
     tables.act(1, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
     let Some((_, _, Sent::Lock(request))) = tables.wire.pop_front() else { panic!("it asks") };
     let mut send = |message: LockMessage| {
@@ -461,7 +480,15 @@ fn invalid_requests_are_rejected_with_the_reason() {
     for number in 0..20 {
         let name: LockName = format!("lock {number}").parse().unwrap();
         let (session, request, wait) = (Session(5), Request(100 + number), Wait::Forever);
-        let wanted = Acquire { session, request, lock: name, permits: 1, wait, cause: None };
+        let wanted = Acquire {
+            session,
+            request,
+            lock: name,
+            permits: 1,
+            wait,
+            cause: None,
+            demand: meshlock_protocol::Demand::PLAIN,
+        };
         tables.act(0, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
     }
     assert_eq!(tables.granted().len(), 1 + 9, "a site keeps ten locks here");

@@ -77,7 +77,7 @@ impl LockTable {
             let lock = self.locks.get(key)?;
             let hold = lock.hold(request);
             let kind = hold.map_or(StepKind::Waits(request), |hold| StepKind::Holds(request, hold.fence));
-            let lane = hold.map_or(0, |hold| hold.lane);
+            let lane = hold.map_or(0, |hold| hold.lane as usize);
             let state = watch.states.then(|| lock.printed(lane)).flatten();
             Some(TableOutput::Trace(Box::new(self.step(key, lane, kind, state))))
         });

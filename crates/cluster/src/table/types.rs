@@ -2,8 +2,8 @@
 
 use meshlock_protocol::fence::Stamp;
 use meshlock_protocol::numbered;
-use meshlock_protocol::registry::{AnyMessage, AnyPlan};
-use meshlock_protocol::{Epoch, Fence};
+use meshlock_protocol::registry::AnyMessage;
+use meshlock_protocol::{Demand, Epoch, Fence, Mode};
 use serde::{Deserialize, Serialize};
 
 use super::claims::ClaimEvent;
@@ -13,7 +13,7 @@ use super::refusal::{LossReason, Outage, RequestRefusal};
 use super::trace::TableStep;
 use crate::cause::Cause;
 use crate::names::LockName;
-use crate::rules::{LockRule, Rules};
+use crate::rules::{LockRule, RulePlan, Rules};
 use crate::time::{Span, Time};
 
 /// A client's connection. Everything that the client has ends with it.
@@ -73,6 +73,8 @@ pub struct Acquire {
     /// How many clients may hold the lock at a time, as this client understands it: 1 for a plain lock.
     pub permits: u32,
     pub wait: Wait,
+    /// In which mode, and how urgently.
+    pub demand: Demand,
     /// The number by which the request is known at all sites; the site makes one if there is none.
     pub cause: Option<Cause>,
 }
@@ -97,6 +99,16 @@ pub enum LockEvent {
         /// over.
         by: Option<Cause>,
     },
+    /// The client goes on in another mode, without having left: it has downgraded, or its upgrade was granted. (If it gives up an
+    /// upgrade that it waits for, it is told the mode that it has kept.)
+    ModeChanged {
+        request: Request,
+        mode: Mode,
+        /// The number to pass to the resource that the lock protects from now on: a new one after an upgrade.
+        fence: Fence,
+    },
+    /// The client goes on in the mode that it has: the change that it wanted is not possible.
+    ModeRefused { request: Request, why: RequestRefusal },
     /// The lease of this site lasts longer, and with it all locks that clients hold here and have not lost. It concerns
     /// every session that holds something.
     Extended { lease_end: Time },
@@ -127,6 +139,8 @@ impl LockEvent {
         match self {
             LockEvent::Extended { .. } => None,
             LockEvent::Granted { request, .. }
+            | LockEvent::ModeChanged { request, .. }
+            | LockEvent::ModeRefused { request, .. }
             | LockEvent::Lost { request, .. }
             | LockEvent::Released { request }
             | LockEvent::Cancelled { request }
@@ -225,15 +239,24 @@ pub(crate) struct LocalView {
     pub(crate) rules: Rules,
     /// Whether every member understands messages about permits: none runs an older program.
     pub(crate) shares_permits: bool,
+    /// Whether every member understands modes and priorities: none runs an older program.
+    shares_modes: bool,
     /// What the machines of each rule share: made once, however many locks there are.
-    plans: Vec<AnyPlan>,
+    plans: Vec<RulePlan>,
 }
 
 impl LocalView {
     /// Returns the local view of the member at place `me` of `members`.
     pub(crate) fn new(epoch: Epoch, members: usize, me: usize, rules: Rules) -> Self {
-        let plans = rules.plans(members);
-        LocalView { epoch, members, me, rules, shares_permits: true, plans }
+        let plans = rules.plans(members, true);
+        LocalView { epoch, members, me, rules, shares_permits: true, shares_modes: true, plans }
+    }
+
+    /// Returns the same view, in which some member knows no demand but the plain one.
+    #[must_use]
+    pub(crate) fn without_modes(self) -> Self {
+        let plans = self.rules.plans(self.members, false);
+        LocalView { shares_modes: false, plans, ..self }
     }
 
     /// Returns the lock that runs the rule's algorithm under this name.
@@ -266,8 +289,39 @@ impl LocalView {
         if self.shares_permits { Ok(()) } else { Err(RequestRefusal::OlderMember { has, wants }) }
     }
 
+    /// Checks that clients may ask for the lock in this view as they do.
+    pub(super) fn check_wanted(&self, key: &LockKey, demand: Demand) -> Result<(), RequestRefusal> {
+        self.check(key)?;
+        self.check_demand(key, demand)
+    }
+
+    /// Checks that clients may make this demand for the lock in this view.
+    pub(super) fn check_demand(&self, key: &LockKey, demand: Demand) -> Result<(), RequestRefusal> {
+        if demand == Demand::PLAIN {
+            return Ok(());
+        }
+        let (Demand { mode, .. }, plan) = (demand, self.plan(&key.name));
+        let permits = key.permits.max(self.rules.rule(&key.name).permits);
+        let algorithm = plan.algorithm();
+        let knows_mode = mode == Mode::Exclusive || plan.knows(Demand::of(mode));
+        match () {
+            () if mode != Mode::Exclusive && permits > 1 => Err(RequestRefusal::ModeOfMany { permits, mode }),
+            () if !knows_mode => Err(RequestRefusal::ExclusiveOnly { algorithm, mode }),
+            () if self.rule(key).is_none() || !plan.knows(demand) => {
+                Err(RequestRefusal::NoPriorities { algorithm })
+            }
+            () if !self.shares_modes => Err(RequestRefusal::OlderMemberModes),
+            () => Ok(()),
+        }
+    }
+
     /// Returns the plan for the lock.
-    pub(super) fn plan(&self, lock: &LockName) -> &AnyPlan {
+    pub(super) fn plan(&self, lock: &LockName) -> &RulePlan {
         &self.plans[self.rules.number(lock)]
+    }
+
+    /// Returns how many machines run at each member for the lock, if it has its rule's number of permits.
+    pub(super) fn lanes(&self, lock: &LockName) -> u32 {
+        self.plan(lock).lanes()
     }
 }

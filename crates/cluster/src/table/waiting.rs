@@ -30,6 +30,7 @@ impl LockTable {
         self.trace(lock, || StepKind::Cancel(request), out);
         forget(&mut self.requests, &mut self.sessions, request);
         self.forget_unused(lock);
+        self.note_exposed(lock);
     }
 
     pub(super) fn waiter(&self, request: Request, lock: &LockKey) -> Option<&WaitingClient> {
@@ -59,11 +60,26 @@ impl LockTable {
         }
     }
 
+    /// Notes a lock in which a waiter has gone and others may be asked for in its place.
+    fn note_exposed(&mut self, key: &LockKey) {
+        let Some((view, lock)) = self.local_view.as_ref().zip(self.locks.get(key)) else { return };
+        if lock.is_shared() && lock.could_ask(view.lanes(&key.name)) {
+            self.unsought.insert(key.clone());
+        }
+    }
+
+    /// Lets a lock ask that was noted, as far as lease and view allow.
+    pub(super) fn seek_noted(&mut self, key: &LockKey, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
+        if self.may_serve(lease_clock) && self.unsought.swap_remove(key) && self.locks.contains_key(key) {
+            self.with_lock(key, lease_clock, out, |lock, env| lock.seek(env));
+        }
+    }
+
     /// Checks that every lock is noted for whose waiters less was asked than they need.
     pub(super) fn check_waiting(&self) -> Result<(), &'static str> {
         let is_unserved = |key: &LockKey, lock: &Lock| match &self.local_view {
-            None => !lock.clients.waiters.is_empty(),
-            Some(_) => !self.marks.contains_key(&key.name) && lock.could_ask(),
+            None => lock.clients.need_asking(),
+            Some(view) => !self.marks.contains_key(&key.name) && lock.could_ask(view.lanes(&key.name)),
         };
         if self.locks.iter().any(|(key, lock)| is_unserved(key, lock) && !self.unsought.contains(key)) {
             return Err("T8: a lock for whose waiters less was asked than they need is noted");
@@ -73,9 +89,17 @@ impl LockTable {
 }
 
 impl Lock {
+    /// Returns whether machines run by which clients may share the lock.
+    fn is_shared(&self) -> bool {
+        matches!(self.machines, Machines::Running { shared: Some(_), .. })
+    }
+
     /// Returns whether a machine of this lock could ask for a waiter and has not.
-    fn could_ask(&self) -> bool {
-        let Machines::Running { lanes, .. } = &self.machines else { return false };
+    fn could_ask(&self, most: u32) -> bool {
+        let Machines::Running { lanes, shared, .. } = &self.machines else { return false };
+        if shared.is_some() {
+            return self.could_ask_shared(most);
+        }
         let count = |phase| lanes.iter().filter(|lane| lane.site.phase() == phase).count();
         count(Phase::Idle) > 0 && count(Phase::Waiting) < self.clients.waiters.len()
     }
@@ -84,7 +108,7 @@ impl Lock {
 impl Env<'_> {
     /// Notes that nothing can be asked now for the waiters of the lock, if it has any.
     pub(super) fn note_unsought(&mut self, clients: &Queues) {
-        if !clients.waiters.is_empty() && !mutant::is_on(Mutant::WaiterNotNoted) {
+        if clients.need_asking() && !mutant::is_on(Mutant::WaiterNotNoted) {
             self.unsought.insert(self.key.clone());
         }
     }

@@ -82,6 +82,11 @@ pub(super) fn kind_of_refusal(refusal: RequestRefusal) -> RefusalKind {
         | RequestRefusal::PermitsByRule { .. }
         | RequestRefusal::TooManyPermits { .. }
         | RequestRefusal::OlderMember { .. } => RefusalKind::Permits,
+        RequestRefusal::ExclusiveOnly { .. }
+        | RequestRefusal::NoPriorities { .. }
+        | RequestRefusal::ModeOfMany { .. }
+        | RequestRefusal::OlderMemberModes
+        | RequestRefusal::UpgradeOfShared { .. } => RefusalKind::Other,
         RequestRefusal::Failed => RefusalKind::Failed,
         RequestRefusal::Deadlock => RefusalKind::Deadlock,
     }

@@ -15,7 +15,7 @@ use meshlock_cluster::table::{
     Session, Wait,
 };
 use meshlock_cluster::time::{Span, Time};
-use meshlock_protocol::Fence;
+use meshlock_protocol::{Demand, Fence};
 use tokio::sync::Notify;
 
 use super::permits::PermitsError;
@@ -398,7 +398,15 @@ impl<O: Observer> Acquisition<O> {
         node.ask(self.clone(), |request| {
             // Must be stored before the node sees the call: the answer may come before the call returns.
             self.request.store(request.0, Ordering::Relaxed);
-            ClientCall::Acquire(Acquire { session, request, lock, permits, wait, cause })
+            ClientCall::Acquire(Acquire {
+                session,
+                request,
+                lock,
+                permits,
+                wait,
+                cause,
+                demand: Demand::PLAIN,
+            })
         });
     }
 
@@ -512,7 +520,10 @@ impl<O: Observer> Listener for Acquisition<O> {
             LockEvent::Lost { act_by, why, .. } => {
                 return self.advance(AcquireState::Lost { act_by, why }, &AcquireEvent::Lost { act_by, why });
             }
-            LockEvent::Extended { .. } => return,
+            // No client of this host asks for a mode.
+            LockEvent::ModeChanged { .. } | LockEvent::ModeRefused { .. } | LockEvent::Extended { .. } => {
+                return;
+            }
             LockEvent::Released { .. } => Ended::Released,
             LockEvent::Cancelled { .. } => Ended::Cancelled,
             LockEvent::TimedOut { .. } => Ended::NotGranted(NotGranted::TimedOut),

@@ -49,6 +49,11 @@ impl PermitsError {
             | RequestRefusal::NotHeld
             | RequestRefusal::TooManyQuestions
             | RequestRefusal::TooManyWatches
+            | RequestRefusal::ExclusiveOnly { .. }
+            | RequestRefusal::NoPriorities { .. }
+            | RequestRefusal::ModeOfMany { .. }
+            | RequestRefusal::OlderMemberModes
+            | RequestRefusal::UpgradeOfShared { .. }
             | RequestRefusal::Deadlock
             | RequestRefusal::Failed => None,
         }

@@ -152,7 +152,14 @@ impl AcquireError {
                 Refusal::TooManyOpen
             }
             NotGranted::Refused(
-                NodeRefusal::DuplicateRequest | NodeRefusal::UnknownRequest | NodeRefusal::NotHeld,
+                NodeRefusal::DuplicateRequest
+                | NodeRefusal::UnknownRequest
+                | NodeRefusal::NotHeld
+                | NodeRefusal::ExclusiveOnly { .. }
+                | NodeRefusal::NoPriorities { .. }
+                | NodeRefusal::ModeOfMany { .. }
+                | NodeRefusal::OlderMemberModes
+                | NodeRefusal::UpgradeOfShared { .. },
             ) => Refusal::Other,
         };
         AcquireError::Refused { lock, cause, why }

@@ -4,7 +4,7 @@ use meshlock_cluster::access::Principal;
 use meshlock_cluster::claim::{ClaimKey, Proof, ProvedHold};
 use meshlock_cluster::mutant::{self, Mutant};
 use meshlock_cluster::names::Incarnation;
-use meshlock_protocol::{Epoch, FenceClock};
+use meshlock_protocol::{Epoch, FenceClock, Mode};
 use meshlock_wire::sites::calls::ForwardedCaller;
 use meshlock_wire::sites::mirror::{MirroredKey, MirroredSession};
 
@@ -24,7 +24,7 @@ fn session_of(principal: &Principal, lease: i64, locks: &[&str]) -> MirroredSess
     let key = |lock: &&str| {
         let fence = FenceClock::new(Epoch::default()).enter();
         let (holder, lock) = (member("d"), lock.parse().unwrap());
-        let hold = ProvedHold { holder, lock, permits: 1, slot: None, fence };
+        let hold = ProvedHold { holder, lock, permits: 1, slot: None, fence, mode: Mode::Exclusive };
         let proof = Proof::new(&ClaimKey::new([1; 32]), b"", hold).to_bytes();
         let (name, value, label) = (proof.clone(), Vec::new(), "a client".to_owned());
         MirroredKey { name, value, label, created: 1, modified: 1, version: 1, proof }

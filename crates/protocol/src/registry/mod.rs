@@ -115,22 +115,25 @@ pub fn check_demand(cluster: Cluster, values: &Values, demand: Demand) -> Result
     let demands = values.info().demands;
     let algorithm = || Spec::of(values.clone()).to_string();
     if mode != Mode::Exclusive && !demands.modes.holds(values) {
-        return Err(PlanError::ExclusiveOnly {
-            algorithm: algorithm(),
-            mode,
-            instead: that_know(|info| info.demands.modes),
-        });
+        return Err(PlanError::ExclusiveOnly { algorithm: algorithm(), mode, instead: that_know_modes() });
     }
     if mode != Mode::Exclusive && cluster.permits > 1 {
         return Err(PlanError::ModeOfMany { permits: cluster.permits, mode });
     }
     if priority != Priority::default() && !demands.priorities.holds(values) {
-        return Err(PlanError::NoPriorities {
-            algorithm: algorithm(),
-            instead: that_know(|info| info.demands.priorities),
-        });
+        return Err(PlanError::NoPriorities { algorithm: algorithm(), instead: that_know_priorities() });
     }
     Ok(())
+}
+
+/// Lists the algorithms that know modes, with the option that they need for it.
+pub fn that_know_modes() -> String {
+    that_know(|info| info.demands.modes)
+}
+
+/// Lists the algorithms that know priorities, with the option that they need for it.
+pub fn that_know_priorities() -> String {
+    that_know(|info| info.demands.priorities)
 }
 
 /// Lists the algorithms that know demands of this kind, with the option that they need for it.

@@ -84,9 +84,10 @@ impl Etcd {
             }
             AcquireError::Registry(error) => Status::failed_precondition(format!("meshlock: {error}")),
             AcquireError::Limit(error) => Status::resource_exhausted(format!("meshlock: {error}")),
-            AcquireError::LostAtOnce => Status::aborted(format!("meshlock: {error}")),
-            // Not "unavailable": clients would repeat the request for ever.
-            AcquireError::Deadlock => Status::aborted(format!("meshlock: {error}")),
+            // Of a deadlock not "unavailable": clients would repeat the request for ever.
+            AcquireError::LostAtOnce | AcquireError::Deadlock => {
+                Status::aborted(format!("meshlock: {error}"))
+            }
             AcquireError::Permits(error) => Status::failed_precondition(format!("meshlock: {error}")),
             AcquireError::Busy
             | AcquireError::TimedOut

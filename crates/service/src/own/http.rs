@@ -110,8 +110,6 @@ impl HttpRequest {
 }
 
 pub(super) fn routes(own: Own) -> Router {
-    let healthy = own.clone();
-    let ready = own.clone();
     let router = paths!(own,
         post "/v1/sessions" => |own, given| answer(given.read(|request: OpenSessionRequest| request), |request| own.open_session(request));
         get "/v1/sessions/{session}" => |own, given| done(own.get_session(given.session()));
@@ -147,8 +145,8 @@ pub(super) fn routes(own: Own) -> Router {
     let status = own.clone();
     let rules = own.clone();
     let voting = own.clone();
-    let changed = own;
-    router
+    let changed = own.clone();
+    with_probes(router, own)
         .route(
             "/v1/status",
             get(|given: HttpRequest| async move { done(status.status(given.request(StatusRequest {}))).await }),
@@ -168,6 +166,12 @@ pub(super) fn routes(own: Own) -> Router {
                 answer(request, |request| voting.change_voters(request)).await
             }),
         )
+}
+
+/// Adds the questions of probes, which need no credentials.
+fn with_probes(router: Router, own: Own) -> Router {
+    let (healthy, ready) = (own.clone(), own);
+    router
         .route(
             "/healthz",
             get(move |RawQuery(query): RawQuery, caller: Option<Extension<Admitted>>| async move {

@@ -150,7 +150,7 @@ fn exported_metrics_are_well_formed_and_agree_with_the_scenario() {
     let (sent, received) = (sum("meshlock_messages_sent_total"), sum("meshlock_messages_received_total"));
     assert!(sent >= 2 && sent == received, "{sent} sent, {received} received");
     assert!(one.count("meshlock_peer_bytes_sent_total", &[("peer", "site-2")]) > 100);
-    assert_eq!(one.count("meshlock_peer_wire_version", &[("peer", "site-2")]), 6);
+    assert_eq!(one.count("meshlock_peer_wire_version", &[("peer", "site-2")]), 7);
     let everywhere = |name| pages.map(|page| page.count(name, &[]));
     assert_eq!(everywhere("meshlock_view_members"), [3; 3]);
     assert_eq!(everywhere("meshlock_in_view"), [1; 3]);

@@ -8,7 +8,7 @@
 //! about changes of voters. In version 5 the leader says which voters are not there, a program knows [fence floors](meshlock_cluster::fence_floor), the access document of the state in it follows that, if there is one, and there are messages about
 //! the document. In version 6 the [key](meshlock_cluster::claim::ClaimKey) with which a site proves what its clients hold may follow the
 //! numbers of permits of the last piece of its census, and members forward calls of clients to each other ([`calls`](super::calls)); the number of permits that was settled for a lock follows a
-//! report about it, if there is one; and members tell the leader which disks of first voters they have recorded. In version 7 there are questions for pages of locks, for what happens to locks and for who waits for whom. A reader of one version also reads those before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
+//! report about it, if there is one; and members tell the leader which disks of first voters they have recorded. In version 7 there are questions for pages of locks, for what happens to locks and for who waits for whom, and the letters of the modes of the holders follow the numbers of permits of a piece of a census, as far as one that is not exclusive; an older program takes all holders for exclusive. A reader of one version also reads those before; a census without numbers of permits is one of an older program, and an older program is told of holders with another number
 //! than the rule's as if they were too many ([`Holdings::for_older`](meshlock_cluster::table::Holdings::for_older)).
 
 use meshlock_cluster::access::AgreedAccess;
@@ -18,7 +18,12 @@ use meshlock_cluster::founding::ClusterId;
 use meshlock_cluster::membership::message::Ends;
 use meshlock_cluster::membership::voters::Voters;
 use meshlock_cluster::names::{Incarnation, SiteName};
+use meshlock_cluster::node::PeerReply;
 use meshlock_cluster::node::{Content, Packet, Route};
+use meshlock_cluster::report::SiteQueue;
+use meshlock_cluster::table::CensusPiece;
+use meshlock_protocol::{Demand, Mode};
+use serde::{Deserialize, Serialize};
 
 /// The lowest and the highest version of the format between sites that this program speaks.
 pub const VERSIONS: (u16, u16) = (1, 7);
@@ -44,6 +49,9 @@ pub const AGREES_ON_ACCESS: u16 = 5;
 
 /// The first version in which a census has the key of its sender's proofs.
 pub const CARRIES_CLAIM_KEYS: u16 = 6;
+
+/// The first version in which a census has the modes of holders, and whose programs know modes and priorities.
+pub const CARRIES_MODES: u16 = 7;
 
 /// The first version in which a report about a lock has the number of permits that was settled for it.
 const REPORTS_PERMITS: u16 = 6;
@@ -81,6 +89,9 @@ pub enum PacketError {
     /// The bytes after a piece of a census are not one number of permits for each holding.
     #[error("the bytes after the census are not its numbers of permits")]
     Permits,
+    /// The bytes after the numbers of permits of a census, or after a report about a lock, are not the modes of holders and waiters.
+    #[error("the bytes after the packet are not the modes of its holders")]
+    Modes,
     /// The bytes after a voter's message are not voters, or belong to another message.
     #[error("the bytes after a voter's message do not say which voters it is about")]
     Voters,
@@ -104,6 +115,11 @@ pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
     if let Some(piece) = numbered {
         let numbers: Vec<u32> = piece.holdings.iter().map(|holding| holding.permits.unwrap_or(1)).collect();
         let bytes = postcard::to_extend(&numbers, bytes).expect("numbers are plain data");
+        let bytes = if version >= CARRIES_MODES {
+            postcard::to_extend(&letters(piece), bytes).expect("letters are plain data")
+        } else {
+            bytes
+        };
         return match piece.key.filter(|_| piece.last && version >= CARRIES_CLAIM_KEYS) {
             Some(key) => postcard::to_extend(&key, bytes).expect("a key is plain data"),
             None => bytes,
@@ -121,8 +137,13 @@ pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
             None => bytes,
         };
     }
+    if let Some(modes) = packet.content.queue_report().and_then(ReportedModes::of)
+        && version >= CARRIES_MODES
+    {
+        return postcard::to_extend(&modes, bytes).expect("modes are plain data");
+    }
     if let Some(settled) = packet.content.queue_report().and_then(|queue| queue.settled)
-        && version >= REPORTS_PERMITS
+        && (REPORTS_PERMITS..CARRIES_MODES).contains(&version)
     {
         return postcard::to_extend(&settled, bytes).expect("a number is plain data");
     }
@@ -135,7 +156,7 @@ pub fn append_packet(packet: &Packet, version: u16, bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// Returns a packet as a receiver reads it with which this version is spoken. Only from version 2 on it carries a cause, only from
-/// version 3 on numbers of permits, and only from version 6 on the key of its sender's proofs and settled numbers of permits.
+/// version 3 on numbers of permits, only from version 6 on the key of its sender's proofs and settled numbers of permits, and only from version 7 on modes.
 pub fn as_read(mut packet: Packet, version: u16) -> Packet {
     if version < CARRIES_CAUSES
         && let Some(message) = packet.content.lock_message_mut()
@@ -147,14 +168,95 @@ pub fn as_read(mut packet: Packet, version: u16) -> Packet {
     {
         queue.settled = None;
     }
+    forget_modes(&mut packet.content, version);
     if let Some(piece) = packet.content.census_piece_mut() {
         let numbered = version >= CARRIES_PERMITS;
         piece.holdings = if numbered { piece.holdings.for_newer() } else { piece.holdings.for_older() };
         piece.has_permits &= numbered;
+        piece.has_modes &= piece.has_permits && version >= CARRIES_MODES;
+        if !piece.has_modes {
+            piece.holdings.set_modes(&[]);
+        }
         let has_key = piece.last && piece.has_permits && version >= CARRIES_CLAIM_KEYS;
         piece.key = piece.key.filter(|_| has_key);
     }
     packet
+}
+
+/// What follows a report about a lock in version 7, if it says anything.
+#[derive(Serialize, Deserialize)]
+struct ReportedModes {
+    /// The number of permits that was settled for the lock.
+    settled: Option<u32>,
+    holders: Vec<Mode>,
+    waiters: Vec<Demand>,
+}
+
+impl ReportedModes {
+    /// Returns what follows this report, unless nothing was settled and everything is plain.
+    fn of(queue: &SiteQueue) -> Option<Self> {
+        let holders: Vec<Mode> = queue.lock.holders.iter().map(|holder| holder.mode).collect();
+        let waiters: Vec<Demand> = queue.lock.waiters.iter().map(|waiter| waiter.demand).collect();
+        let modes = ReportedModes { settled: queue.settled, holders, waiters };
+        (!modes.is_empty()).then_some(modes)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.settled.is_none()
+            && self.holders.iter().all(|mode| *mode == Mode::Exclusive)
+            && self.waiters.iter().all(|demand| *demand == Demand::PLAIN)
+    }
+
+    /// Puts what follows a report into it.
+    fn put_into(self, queue: &mut SiteQueue) -> Result<(), PacketError> {
+        let lengths = (queue.lock.holders.len(), queue.lock.waiters.len());
+        if self.is_empty() || (self.holders.len(), self.waiters.len()) != lengths {
+            return Err(PacketError::Modes);
+        }
+        queue.settled = self.settled;
+        queue.lock.holders.iter_mut().zip(self.holders).for_each(|(holder, mode)| holder.mode = mode);
+        queue.lock.waiters.iter_mut().zip(self.waiters).for_each(|(waiter, demand)| waiter.demand = demand);
+        Ok(())
+    }
+}
+
+/// Forgets what this version does not say of modes: an older one nothing, and none the modes in a list
+/// of locks, or of those who have lost one.
+fn forget_modes(content: &mut Content, version: u16) {
+    if let Content::Reply { reply: PeerReply::Locks(locks), .. } = content {
+        for holder in locks.locks.iter_mut().filter_map(|lock| lock.holder.as_mut()) {
+            holder.mode = Mode::Exclusive;
+        }
+    }
+    if let Content::Reply { reply: PeerReply::Broken(holders), .. } = content {
+        for holder in holders.iter_mut() {
+            holder.mode = Mode::Exclusive;
+        }
+    }
+    let older = content.queue_report_mut().filter(|_| version < CARRIES_MODES);
+    let Some(SiteQueue { lock, .. }) = older else { return };
+    lock.holders.iter_mut().for_each(|holder| holder.mode = Mode::Exclusive);
+    lock.waiters.iter_mut().for_each(|waiter| waiter.demand = Demand::PLAIN);
+}
+
+/// Returns the letters of the modes of a census, one after the other, as far as one that is not exclusive; `None` if its sender runs an
+/// older program, and a newer one carries the packet.
+fn letters(piece: &CensusPiece) -> Option<String> {
+    piece.has_modes.then(|| piece.holdings.modes().iter().map(|mode| mode.letter()).collect())
+}
+
+/// Takes the modes of a census: no more than it has slots. Returns what follows them.
+fn take_modes<'a>(piece: &mut CensusPiece, bytes: &'a [u8]) -> Result<&'a [u8], PacketError> {
+    let (letters, behind): (Option<&str>, _) = postcard::take_from_bytes(bytes)?;
+    let Some(letters) = letters else { return Ok(behind) };
+    let mode_of = |letter| Mode::ALL.into_iter().find(|mode| mode.letter() == letter);
+    let modes: Option<Vec<Mode>> = letters.chars().map(mode_of).collect();
+    let ends_well = modes.as_ref().is_some_and(|modes| modes.last() != Some(&Mode::Exclusive));
+    if !ends_well || !piece.holdings.set_modes(&modes.unwrap_or_default()) {
+        return Err(PacketError::Modes);
+    }
+    piece.has_modes = true;
+    Ok(behind)
 }
 
 /// Appends what stands before the content.
@@ -226,6 +328,9 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
         }
         piece.holdings.set_permits(numbers.into_iter().map(Some));
         (piece.has_permits, rest) = (true, behind);
+        if version >= CARRIES_MODES {
+            rest = take_modes(piece, rest)?;
+        }
         if version >= CARRIES_CLAIM_KEYS && piece.last && !rest.is_empty() {
             let (key, behind): (ClaimKey, _) = postcard::take_from_bytes(rest)?;
             (piece.key, rest) = (Some(key), behind);
@@ -235,8 +340,14 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
         && !rest.is_empty()
         && let Some(queue) = packet.content.queue_report_mut()
     {
-        let (settled, behind): (u32, _) = postcard::take_from_bytes(rest)?;
-        (queue.settled, rest) = (Some(settled), behind);
+        if version >= CARRIES_MODES {
+            let (modes, behind): (ReportedModes, _) = postcard::take_from_bytes(rest)?;
+            modes.put_into(queue)?;
+            rest = behind;
+        } else {
+            let (settled, behind): (u32, _) = postcard::take_from_bytes(rest)?;
+            (queue.settled, rest) = (Some(settled), behind);
+        }
     }
     if version >= CHANGES_VOTERS
         && !rest.is_empty()
@@ -265,213 +376,4 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
 }
 
 #[cfg(test)]
-mod tests {
-    use meshlock_cluster::founding::Founding;
-    use meshlock_cluster::node::{Hearing, LinkPayload, PeerReply, QuestionId, SiteQueue, Standing};
-    use meshlock_cluster::table::{CensusPiece, Holding, LockReport, Machinery, PermitMessage, PermitsOf};
-    use meshlock_cluster::time::Time;
-    use meshlock_protocol::Epoch;
-
-    use super::super::samples::{access_packets, call_packets, link_packet, lock_packet, voter_packets};
-    use super::*;
-
-    #[test]
-    fn a_packet_is_read_as_it_was_written_and_nothing_else_is() {
-        let cluster = Founding::new("x".parse().unwrap(), &[]).id();
-        let packet = Packet::direct(cluster, Incarnation::new(3), Content::Ping);
-        let mut bytes = encode_packet(&packet, 2);
-        assert_eq!(decode_packet(&bytes, 2), Ok(packet));
-        bytes.push(0);
-        assert_eq!(decode_packet(&bytes, 2), Err(PacketError::Trailing { bytes: 1 }));
-        assert!(matches!(decode_packet(&[0, 0, 0, 0, 9, 200], 2), Err(PacketError::Malformed(_))));
-        let long = vec![0; MAX_PACKET_BYTES + 1];
-        assert!(matches!(decode_packet(&long, 2), Err(PacketError::TooLong { .. })));
-    }
-
-    #[test]
-    fn version_two_carries_causes_and_version_one_does_not() {
-        let (with, without) = (lock_packet(Cause::new(7)), lock_packet(None));
-        assert_eq!(decode_packet(&encode_packet(&with, 2), 2), Ok(with.clone()));
-        assert_eq!(decode_packet(&encode_packet(&with, 1), 1), Ok(without.clone()));
-        assert_eq!(encode_packet(&with, 1), encode_packet(&without, 2));
-        // A packet that was encoded before the receiver's version was known.
-        assert_eq!(decode_packet(&encode_packet(&with, 1), 2), Ok(without));
-    }
-
-    #[test]
-    fn what_is_no_cause_is_refused_and_version_one_knows_none() {
-        let bytes = encode_packet(&lock_packet(Cause::new(7)), 2);
-        assert_eq!(decode_packet(&bytes, 1), Err(PacketError::Trailing { bytes: 1 }));
-        let mut zero = bytes.clone();
-        *zero.last_mut().unwrap() = 0;
-        assert_eq!(decode_packet(&zero, 2), Err(PacketError::Cause));
-        let more = [bytes.as_slice(), &[1]].concat();
-        assert_eq!(decode_packet(&more, 2), Err(PacketError::Trailing { bytes: 1 }));
-        let endless = [&bytes[..bytes.len() - 1], &[0xff; 11]].concat();
-        assert!(matches!(decode_packet(&endless, 2), Err(PacketError::Malformed(_))));
-    }
-
-    #[test]
-    fn version_four_says_which_voters_a_message_is_about_and_version_three_cannot() {
-        for packet in voter_packets() {
-            let mut bytes = encode_packet(&packet, 4);
-            assert_eq!(decode_packet(&bytes, 4), Ok(packet.clone()));
-            assert!(decode_packet(&bytes, 3).is_err());
-            assert_eq!(check_version(&packet, 3), Err(PacketError::NotInVersion { version: 3 }));
-            bytes.push(0);
-            assert_eq!(decode_packet(&bytes, 4), Err(PacketError::Trailing { bytes: 1 }));
-        }
-        let [mut first, _] = voter_packets();
-        let message = first.content.raft_message_mut().unwrap();
-        message.set_beside(None, None);
-        // What first voters say to each other has the same bytes in all versions.
-        assert_eq!(encode_packet(&first, 4), encode_packet(&first, 3));
-        let nothing = [encode_packet(&first, 4), vec![0, 0]].concat();
-        assert_eq!(decode_packet(&nothing, 4), Err(PacketError::Voters));
-    }
-
-    fn census(numbers: &[Option<u32>], has_permits: bool) -> Packet {
-        let holding = |permits: &Option<u32>| Holding {
-            lock: "jobs".parse().unwrap(),
-            slots: vec![Some(0)],
-            permits: *permits,
-        };
-        let holdings = numbers.iter().map(holding).collect();
-        link_packet(LinkPayload::Census(CensusPiece { holdings, last: true, has_permits, key: None }))
-    }
-
-    #[test]
-    fn version_three_carries_numbers_of_permits_and_version_two_does_not() {
-        let (with, without) = (census(&[Some(3), Some(1)], true), census(&[None, None], false));
-        assert_eq!(decode_packet(&encode_packet(&with, 3), 3), Ok(with.clone()));
-        assert_eq!(decode_packet(&encode_packet(&with, 2), 2), Ok(without.clone()));
-        assert_eq!(decode_packet(&encode_packet(&with, 2), 3), Ok(without));
-        // That it holds nothing tells an older program apart, too.
-        for (empty, version) in [(census(&[], true), 3), (census(&[], false), 2)] {
-            assert_eq!(decode_packet(&encode_packet(&census(&[], true), version), version), Ok(empty));
-        }
-    }
-
-    #[test]
-    fn numbers_that_do_not_fit_a_census_and_permits_in_an_old_version_are_refused() {
-        let mut bytes = encode_packet(&census(&[Some(3)], true), 3);
-        let at = bytes.len() - 2;
-        bytes.splice(at.., [2, 3, 3]);
-        assert_eq!(decode_packet(&bytes, 3), Err(PacketError::Permits));
-        let message =
-            PermitsOf { lock: "jobs".parse().unwrap(), message: PermitMessage::Want { permits: 3 } };
-        let want = link_packet(LinkPayload::Permits(message));
-        let bytes = encode_packet(&want, 3);
-        assert_eq!(decode_packet(&bytes, 3), Ok(want));
-        assert_eq!(decode_packet(&bytes, 2), Err(PacketError::NotInVersion { version: 2 }));
-    }
-
-    #[test]
-    fn version_six_carries_the_key_of_proofs_and_version_five_does_not() {
-        let plain = census(&[Some(3)], true);
-        let mut with = plain.clone();
-        with.content.census_piece_mut().unwrap().key = Some(ClaimKey::new([0xa5; 32]));
-        let bytes = encode_packet(&with, 6);
-        assert_eq!(decode_packet(&bytes, 6), Ok(with.clone()));
-        assert_eq!(decode_packet(&bytes, 5), Err(PacketError::Trailing { bytes: 32 }));
-        assert_eq!(encode_packet(&with, 5), encode_packet(&plain, 5));
-        assert_eq!(as_read(with.clone(), 5), plain);
-        // Without a key the bytes are those of version 5, and part of one is none.
-        assert_eq!(encode_packet(&plain, 6), encode_packet(&plain, 5));
-        assert!(matches!(decode_packet(&bytes[..bytes.len() - 1], 6), Err(PacketError::Malformed(_))));
-        let more = [bytes.as_slice(), &[0]].concat();
-        assert_eq!(decode_packet(&more, 6), Err(PacketError::Trailing { bytes: 1 }));
-        // Only the last piece has it.
-        with.content.census_piece_mut().unwrap().last = false;
-        assert_eq!(as_read(with.clone(), 6).content.census_piece().unwrap().key, None);
-        let read = decode_packet(&encode_packet(&with, 6), 6).unwrap();
-        assert_eq!(read, as_read(with, 6));
-    }
-
-    #[test]
-    fn version_six_reports_settled_permits_and_version_five_does_not() {
-        let lock = LockReport {
-            machines: Machinery::Stopped,
-            holders: Vec::new(),
-            holders_in_all: 0,
-            waiters: Vec::new(),
-            waiters_in_all: 0,
-        };
-        let (site, epoch): (SiteName, _) = ("a".parse().unwrap(), Epoch::default());
-        let of = |settled| {
-            let (site, lock) = (site.clone(), lock.clone());
-            let queue = SiteQueue {
-                site,
-                epoch,
-                standing: Standing::Open,
-                leased: true,
-                leaving: false,
-                lock,
-                settled,
-            };
-            let question = QuestionId { incarnation: Incarnation::new(7), number: 2 };
-            let content = Content::Reply { question, reply: PeerReply::Queue(queue) };
-            Packet { content, ..lock_packet(None) }
-        };
-        let (plain, with) = (of(None), of(Some(300)));
-        let bytes = encode_packet(&with, 6);
-        assert_eq!(decode_packet(&bytes, 6), Ok(with.clone()));
-        assert_eq!(decode_packet(&bytes, 5), Err(PacketError::Trailing { bytes: 2 }));
-        assert_eq!(encode_packet(&with, 5), encode_packet(&plain, 5));
-        assert_eq!(as_read(with, 5), plain);
-        assert_eq!(encode_packet(&plain, 6), encode_packet(&plain, 5));
-    }
-
-    #[test]
-    fn version_five_has_the_access_document_and_version_four_cannot() {
-        for packet in access_packets() {
-            let mut bytes = encode_packet(&packet, 5);
-            assert_eq!(decode_packet(&bytes, 5), Ok(packet.clone()));
-            assert_eq!(check_version(&packet, 4), Err(PacketError::NotInVersion { version: 4 }));
-            assert!(decode_packet(&bytes, 4).is_err());
-            bytes.push(0);
-            assert!(decode_packet(&bytes, 5).is_err());
-        }
-        // Without a document a voter's message has the bytes that it always had.
-        let [snapshot, _] = voter_packets();
-        assert_eq!(encode_packet(&snapshot, 5), encode_packet(&snapshot, 4));
-    }
-
-    #[test]
-    fn version_six_has_calls_and_version_five_does_not() {
-        for packet in call_packets() {
-            let bytes = encode_packet(&packet, 6);
-            assert_eq!(decode_packet(&bytes, 6), Ok(packet.clone()));
-            assert_eq!(check_version(&packet, 5), Err(PacketError::NotInVersion { version: 5 }));
-            assert_eq!(decode_packet(&bytes, 5), Err(PacketError::NotInVersion { version: 5 }));
-        }
-    }
-
-    #[test]
-    fn version_three_carries_packets_for_other_sites_and_version_two_does_not() {
-        let site: SiteName = "far".parse().unwrap();
-        for route in [Route::To(site.clone()), Route::From(site)] {
-            let carried = Packet { route, ..lock_packet(Cause::new(7)) };
-            let bytes = encode_packet(&carried, 3);
-            assert_eq!(decode_packet(&bytes, 3), Ok(carried));
-            assert_eq!(decode_packet(&bytes, 2), Err(PacketError::NotInVersion { version: 2 }));
-        }
-        let beat = Packet {
-            content: Content::Beat { sent: Time::from_micros(300), hearing: Hearing::Nothing },
-            ..lock_packet(None)
-        };
-        assert_eq!(decode_packet(&encode_packet(&beat, 3), 3), Ok(beat.clone()));
-        assert_eq!(check_version(&beat, 2), Err(PacketError::NotInVersion { version: 2 }));
-    }
-
-    #[test]
-    fn a_carried_packet_within_a_carried_packet_and_a_site_without_a_name_are_refused() {
-        let carried = Packet { route: Route::To("far".parse().unwrap()), ..lock_packet(None) };
-        let bytes = encode_packet(&carried, 3);
-        let at = bytes.windows(5).position(|five| five == [CARRIED_TO, 3, b'f', b'a', b'r']).unwrap();
-        let twice = [&bytes[..at + 5], &bytes[at..]].concat();
-        assert!(matches!(decode_packet(&twice, 3), Err(PacketError::Malformed(_))));
-        let nameless = [&bytes[..=at], &[0], &bytes[at + 5..]].concat();
-        assert!(matches!(decode_packet(&nameless, 3), Err(PacketError::Malformed(_))));
-    }
-}
+mod tests;

@@ -36,9 +36,10 @@ pub(crate) fn permit_packets() -> [Packet; 2] {
     use meshlock_cluster::table::{CensusPiece, Holding, PermitMessage, PermitsOf};
 
     let lock = || "jobs".parse().expect("a name");
-    let holding = Holding { lock: lock(), slots: vec![Some(0), None], permits: Some(3) };
+    let holding = Holding { lock: lock(), slots: vec![Some(0), None], permits: Some(3), modes: Vec::new() };
     let key = Some(ClaimKey::new([7; 32]));
-    let piece = CensusPiece { holdings: vec![holding].into(), last: true, has_permits: true, key };
+    let piece =
+        CensusPiece { holdings: vec![holding].into(), last: true, has_permits: true, key, has_modes: true };
     let message =
         PermitMessage::Reserved { in_use: Some(3), stamp: FenceClock::new(Epoch::default()).stamp() };
     [LinkPayload::Census(piece), LinkPayload::Permits(PermitsOf { lock: lock(), message })].map(link_packet)

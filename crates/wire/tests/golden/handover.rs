@@ -85,6 +85,7 @@ impl Today {
             permits: 1,
             wait: Wait::Forever,
             cause,
+            demand: meshlock_protocol::Demand::PLAIN,
         })));
     }
 

@@ -17,7 +17,7 @@ use meshlock_cluster::rules::{Clause, Pattern, RulesText};
 use meshlock_cluster::table::{HolderReport, LockInUse, LockReport, Machinery, WaiterReport};
 use meshlock_cluster::time::{Drift, Span};
 use meshlock_cluster::view::View;
-use meshlock_protocol::{Epoch, Fence, FenceClock};
+use meshlock_protocol::{Demand, Epoch, Fence, FenceClock, Mode};
 use meshlock_wire::diagnosis::{AskedSite, CertificateEnd, Diagnosis, LeaseReport, PeerReport};
 
 pub(crate) fn site(name: &str) -> SiteName {
@@ -35,7 +35,7 @@ pub(crate) fn fence() -> Fence {
 pub(crate) fn proof() -> Proof {
     let holder = Member { site: site("a"), incarnation: Incarnation::new(7) };
     let lock = "jobs".parse().expect("a name");
-    let hold = ProvedHold { holder, lock, permits: 3, slot: Some(2), fence: fence() };
+    let hold = ProvedHold { holder, lock, permits: 3, slot: Some(2), fence: fence(), mode: Mode::Exclusive };
     Proof::new(&ClaimKey::new([7; ClaimKey::BYTES]), b"cluster", hold)
 }
 
@@ -132,11 +132,18 @@ pub(crate) fn view() -> View {
 
 pub(crate) fn holder() -> HolderReport {
     let label = Some("backup.sh".parse().expect("a label"));
-    HolderReport { label, fence: fence(), slot: Some(1), age: Span::from_millis(9), lost: false }
+    HolderReport {
+        label,
+        fence: fence(),
+        slot: Some(1),
+        age: Span::from_millis(9),
+        lost: false,
+        mode: Mode::Exclusive,
+    }
 }
 
 pub(crate) fn report(machines: Machinery) -> LockReport {
-    let waiters = vec![WaiterReport { label: None, age: Span::from_millis(4) }];
+    let waiters = vec![WaiterReport { label: None, age: Span::from_millis(4), demand: Demand::PLAIN }];
     LockReport { machines, holders: vec![holder()], holders_in_all: 1, waiters, waiters_in_all: 2 }
 }
 

@@ -282,12 +282,12 @@ fn permits() -> [PermitMessage; 8] {
 
 fn links() -> Vec<Named> {
     let lock = || "jobs".parse().expect("a name");
-    let holding = Holding { lock: lock(), slots: vec![None, Some(2)], permits: Some(3) };
+    let holding = Holding { lock: lock(), slots: vec![None, Some(2)], permits: Some(3), modes: Vec::new() };
     let frames = [Frame::Ack { ack: 1 }, data(lock_message(None))];
     let holdings = Holdings::from(vec![holding]);
     let mut off_rule = holdings.clone();
     off_rule.set_off_rule(0, 2);
-    let piece = |holdings, key| CensusPiece { holdings, last: true, has_permits: true, key };
+    let piece = |holdings, key| CensusPiece { holdings, last: true, has_permits: true, key, has_modes: true };
     let census = |holdings| LinkPayload::Census(piece(holdings, None));
     let key = Some(ClaimKey::new([0xa5; ClaimKey::BYTES]));
     let payloads = [

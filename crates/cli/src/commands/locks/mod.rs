@@ -157,8 +157,8 @@ pub(super) fn check_version(remote: &Connection) -> Result<(), UsageError> {
 fn list(remote: &mut Connection, pattern: &str, wanted: Wanted) -> anyhow::Result<Listing> {
     let (mut listing, mut after) = (Listing::default(), None);
     loop {
-        let page = ask(remote, pattern, after)?;
-        after = page.next.clone();
+        let page = ask(remote, pattern, after.take())?;
+        after.clone_from(&page.next);
         if !listing.take(page, wanted) {
             return Ok(listing);
         }

@@ -96,7 +96,7 @@ fn row(lock: &LockSummary) -> [String; 9] {
         by += " (told to stop)";
     }
     if others > 0 {
-        by += &format!(" and {others} more of {}", lock.permits);
+        by = format!("{by} and {others} more of {}", lock.permits);
     }
     [
         lock.lock.to_string(),

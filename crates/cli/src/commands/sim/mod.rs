@@ -150,6 +150,21 @@ fn print(spec: &Spec, report: &Report, wall: f64, out: &mut dyn Write) -> anyhow
         }
     }
     writeln!(out, "{table}")?;
+    print_fairness(report, out)?;
+    let load = &report.site_load;
+    writeln!(
+        out,
+        "messages of one site per entry: sent {:.2} to {:.2}, received {:.2} to {:.2}",
+        load.sent_least, load.sent_most, load.received_least, load.received_most
+    )?;
+    writeln!(
+        out,
+        "checked at every event: at most K inside, fences increase, tokens conserved; all requests were granted"
+    )?;
+    Ok(())
+}
+
+fn print_fairness(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     let fairness = report.fairness;
     let counted = |count: Option<u64>| count.map_or("not measured".to_owned(), |count| count.to_string());
     writeln!(
@@ -162,16 +177,6 @@ fn print(spec: &Spec, report: &Report, wall: f64, out: &mut dyn Write) -> anyhow
         },
         counted(fairness.overtakes),
         counted(fairness.max_bypass)
-    )?;
-    let load = &report.site_load;
-    writeln!(
-        out,
-        "messages of one site per entry: sent {:.2} to {:.2}, received {:.2} to {:.2}",
-        load.sent_least, load.sent_most, load.received_least, load.received_most
-    )?;
-    writeln!(
-        out,
-        "checked at every event: at most K inside, fences increase, tokens conserved; all requests were granted"
     )?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use meshlock_cluster::node::{SiteLocks, Standing, VoterState};
 use meshlock_cluster::table::{HolderReport, LockInUse};
 use meshlock_cluster::time::Span;
 use meshlock_cluster::view::View;
-use meshlock_protocol::{Epoch, FenceClock};
+use meshlock_protocol::{Epoch, FenceClock, Mode};
 use meshlock_wire::clients::Status;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
@@ -26,6 +26,7 @@ fn used(lock: &str, holder: Option<&str>, waiters: u64, seconds: u64) -> LockInU
         slot: None,
         age: Span::from_millis(seconds * 1000),
         lost: false,
+        mode: Mode::Exclusive,
     });
     let lock: LockName = lock.parse().unwrap();
     LockInUse { lock, holders: u64::from(holder.is_some()), waiters, holder, waited: Span::from_millis(1500) }

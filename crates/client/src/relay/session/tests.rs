@@ -3,7 +3,7 @@
 use meshlock_cluster::claim::{ClaimKey, ProvedHold};
 use meshlock_cluster::names::{Incarnation, Member};
 use meshlock_cluster::time::{Drift, Span};
-use meshlock_protocol::{Epoch, FenceClock};
+use meshlock_protocol::{Epoch, FenceClock, Mode};
 
 const VERSION: u16 = 3;
 
@@ -75,7 +75,14 @@ fn a_client_is_answered_here_what_the_node_cannot_know() {
 fn proof(lock: &str) -> Proof {
     let holder = Member { site: "a".parse().unwrap(), incarnation: Incarnation::new(1) };
     let fence = FenceClock::new(Epoch::default()).enter();
-    let hold = ProvedHold { holder, lock: lock.parse().unwrap(), permits: 1, slot: None, fence };
+    let hold = ProvedHold {
+        holder,
+        lock: lock.parse().unwrap(),
+        permits: 1,
+        slot: None,
+        fence,
+        mode: Mode::Exclusive,
+    };
     Proof::new(&ClaimKey::new([7; 32]), b"cluster", hold)
 }
 

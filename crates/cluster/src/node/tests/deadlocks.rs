@@ -57,7 +57,15 @@ fn alone_in_a_deadlock() -> Lone {
     let mut want = |session: u64, request: u64, lock: &str| {
         let (session, request, lock) = (Session(session), Request(request), lock.parse().unwrap());
         lone.input(Input::Call(ClientCall::JoinParty { session, party: Party(session.0) }));
-        let wanted = Acquire { session, request, lock, permits: 1, wait: Wait::Forever, cause: None };
+        let wanted = Acquire {
+            session,
+            request,
+            lock,
+            permits: 1,
+            wait: Wait::Forever,
+            demand: meshlock_protocol::Demand::PLAIN,
+            cause: None,
+        };
         lone.input(Input::Call(ClientCall::Acquire(wanted)));
     };
     want(1, 11, "x");

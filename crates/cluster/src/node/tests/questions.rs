@@ -107,7 +107,11 @@ fn replies_to_other_questions_in_other_names_or_without_bounds_do_not_count() {
     let of_another_name = SiteQueue { site: "c".parse().unwrap(), ..of_b.clone() };
     let mut long = of_b.clone();
     let label: Option<ClientLabel> = None;
-    long.lock.waiters = vec![crate::table::WaiterReport { label, age: Span::ZERO }; MAX_LISTED + 1];
+    long.lock.waiters =
+        vec![
+            crate::table::WaiterReport { label, age: Span::ZERO, demand: meshlock_protocol::Demand::PLAIN };
+            MAX_LISTED + 1
+        ];
     long.lock.waiters_in_all = 1000;
     let [none, many] =
         [0, Rules::MAX_PERMITS + 1].map(|permits| SiteQueue { settled: Some(permits), ..of_b.clone() });

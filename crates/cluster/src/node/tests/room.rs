@@ -116,7 +116,12 @@ fn a_census_of_a_hundred_thousand_locks_travels_in_pieces_that_fit_a_packet() {
 fn a_view_opens_only_when_the_last_piece_of_every_census_has_come() {
     let (mut lone, frames) = census_of(0);
     assert_eq!(frames.len(), 1, "one that holds nothing says so");
-    let hold = |lock: &str| Holding { lock: lock.parse().unwrap(), slots: vec![Some(0)], permits: Some(1) };
+    let hold = |lock: &str| Holding {
+        lock: lock.parse().unwrap(),
+        slots: vec![Some(0)],
+        permits: Some(1),
+        modes: Vec::new(),
+    };
     let mut number = 0;
     let mut piece = |lone: &mut Lone, lock, last| {
         number += 1;
@@ -125,6 +130,7 @@ fn a_view_opens_only_when_the_last_piece_of_every_census_has_come() {
             last,
             has_permits: true,
             key: None,
+            has_modes: true,
         });
         let frame = Frame::Data { number, ack: 0, epoch: Epoch::new(2).unwrap(), body };
         let content = Content::Link { to: lone.node.me().incarnation, frame };

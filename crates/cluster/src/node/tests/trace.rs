@@ -88,6 +88,7 @@ impl Three {
                 permits: 1,
                 wait: Wait::Forever,
                 cause: None,
+                demand: meshlock_protocol::Demand::PLAIN,
             }),
         );
     }

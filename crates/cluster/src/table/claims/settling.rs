@@ -7,6 +7,7 @@ use crate::claim::ProvedHold;
 use crate::mutant::{self, Mutant};
 use crate::names::{LockName, Member};
 use crate::table::clients::Hold;
+use crate::table::holdings::HeldLane;
 use crate::table::opening::HoldersByPermits;
 use crate::table::tally::ClaimOutcome;
 use crate::table::{LeaseClock, LocalView, LockKey, LockTable, LossReason, TableAlarm, TableOutput};
@@ -33,13 +34,15 @@ impl LockTable {
             self.drop_claim(request);
             let (key, cause) = (claim.key(), self.cause(request));
             let at = self.locks.get_index_of(&key).unwrap_or_else(|| self.insert(&key));
-            let ProvedHold { fence, slot, .. } = claim.hold;
+            let ProvedHold { fence, slot, mode, .. } = claim.hold;
             let stop_by = claim.stop_by.map(Box::new);
             if let Some(stop_by) = claim.stop_by {
                 self.losing += 1;
                 self.alarms.insert((stop_by, TableAlarm::Lost(key.clone(), request)));
             }
-            let hold = Hold { request, fence, slot, since: claim.since, stop_by, lane: 0, cause };
+            let (lane, upgrades) = (0, false);
+            let since = claim.since;
+            let hold = Hold { request, fence, slot, since, stop_by, lane, mode, upgrades, cause };
             self.locks[at].clients.wake(&mut self.spare).holds.push(hold);
             self.locks[at].clients.rest(&mut self.spare);
             self.requests.insert(request, (session, key));
@@ -88,10 +91,15 @@ impl LockTable {
 /// another number of permits, or one with the same slot.
 fn is_contested(local_view: &LocalView, key: &LockKey, slot: Option<u32>, held: &HoldersByPermits) -> bool {
     let Some(of_key) = held.get(&key.permits).filter(|_| held.len() == 1) else { return true };
+    if local_view.rule(key).is_some() && local_view.plan(&key.name).is_shared() {
+        let modes = of_key.iter().flat_map(|(_, lanes)| lanes).map(|lane| lane.mode);
+        return !HeldLane::admit_each_other(modes);
+    }
     let rule = local_view.rules.rule(&key.name);
     let per_site = if rule.permits == key.permits { rule.per_site } else { key.permits };
     let all = of_key.iter().map(|(_, slots)| slots.len()).sum::<usize>();
     let here = of_key.iter().find(|(place, _)| *place == local_view.me).map_or(0, |(_, slots)| slots.len());
-    let same = of_key.iter().flat_map(|(_, slots)| slots).filter(|other| slot.is_some() && **other == slot);
+    let lanes = of_key.iter().flat_map(|(_, lanes)| lanes);
+    let same = lanes.filter(|other| slot.is_some() && other.slot == slot);
     all > key.permits as usize || here > per_site as usize || same.count() > 1
 }

@@ -27,8 +27,9 @@ mod message;
 use meshlock_protocol::FenceClock;
 use meshlock_protocol::fence::Stamp;
 
+use super::holdings::HeldLane;
 use super::lock::{Env, Lock, Machines};
-use super::opening::Slots;
+use super::opening::HeldLanes;
 use super::{
     AcquireOutcome, LeaseClock, LocalView, LockEvent, LockKey, LockTable, Request, RequestRefusal, ServedBy,
     TableOutput,
@@ -298,7 +299,7 @@ impl LockTable {
         &mut self,
         view: &LocalView,
         key: &LockKey,
-        held: &[(usize, Slots)],
+        held: &[(usize, HeldLanes)],
         lease_clock: LeaseClock,
         out: &mut Vec<TableOutput>,
     ) {
@@ -307,22 +308,24 @@ impl LockTable {
         }
         self.marks.insert(key.name.clone(), Mark::Settled(key.permits));
         // A correct member's permits have numbers.
-        let number = |slot: &Option<u32>| slot.unwrap_or(u32::MAX);
+        let number = |slot: Option<u32>| slot.unwrap_or(u32::MAX);
+        let numbers =
+            |lanes: &HeldLanes| lanes.iter().map(|lane: &HeldLane| number(lane.slot)).collect::<Vec<u32>>();
         let home = view.home(&key.name);
         if home == view.me {
             let permits =
-                held.iter().flat_map(|(place, slots)| slots.iter().map(|slot| (number(slot), *place)));
+                held.iter().flat_map(|(place, lanes)| numbers(lanes).into_iter().map(|slot| (slot, *place)));
             let clock = FenceClock::new(view.epoch);
             self.homes.insert(key.name.clone(), Home::settled(clock, key.permits, permits));
         }
         let mine = held.iter().find(|(place, _)| *place == view.me);
-        let announced: Vec<u32> = mine.map_or(Vec::new(), |(_, slots)| slots.iter().map(number).collect());
+        let announced: Vec<u32> = mine.map_or(Vec::new(), |(_, lanes)| numbers(lanes));
         if announced.is_empty() {
             return;
         }
         self.with_lock(key, lease_clock, out, |lock, env| {
             // Those that have been left since the census was sent.
-            let held: Vec<u32> = lock.clients.holds.iter().map(|hold| number(&hold.slot)).collect();
+            let held: Vec<u32> = lock.clients.holds.iter().map(|hold| number(hold.slot)).collect();
             for slot in announced.into_iter().filter(|slot| !held.contains(slot)) {
                 env.tell_home(PermitMessage::Return { slot, stamp: lock.clock.stamp() });
             }

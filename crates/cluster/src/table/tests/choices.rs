@@ -16,6 +16,7 @@ fn asked() -> Vec<Vec<usize>> {
             permits: 1,
             wait: Wait::Forever,
             cause: None,
+            demand: meshlock_protocol::Demand::PLAIN,
         };
         tables.act(at, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
         let mut to: Vec<usize> = tables.wire.iter().map(|&(_, to, _)| to).collect();

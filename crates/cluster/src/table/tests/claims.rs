@@ -26,7 +26,7 @@ impl Tables {
     pub(super) fn hold_of(&self, at: usize) -> ProvedHold {
         let holder = self.sites[at].report(&lock(), self.now).holders[0].clone();
         let (permits, slot, fence) = (self.permits, holder.slot, holder.fence);
-        ProvedHold { holder: member(at), lock: lock(), permits, slot, fence }
+        ProvedHold { holder: member(at), lock: lock(), permits, slot, fence, mode: holder.mode }
     }
 
     /// Lets a client of a site, which has a session with the same number, claim this hold.

@@ -113,6 +113,7 @@ fn a_request_that_nobody_passes_on_is_not_called_contention() {
         permits: 1,
         wait: Wait::Try,
         cause: None,
+        demand: meshlock_protocol::Demand::PLAIN,
     };
     tables.act(1, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
     tables.wire.clear();

@@ -22,7 +22,10 @@ fn answers(tables: &mut Tables) -> Vec<String> {
         LockEvent::TimedOut { request } => format!("{} too late", request.0),
         LockEvent::Cancelled { request } => format!("{} cancelled", request.0),
         LockEvent::Unavailable { request, .. } => format!("{} unavailable", request.0),
-        LockEvent::Extended { .. } | LockEvent::Lost { .. } => "something else".to_owned(),
+        LockEvent::Extended { .. }
+        | LockEvent::ModeChanged { .. }
+        | LockEvent::ModeRefused { .. }
+        | LockEvent::Lost { .. } => "something else".to_owned(),
     };
     told.into_iter().map(words).collect()
 }
@@ -82,6 +85,7 @@ fn a_use_that_has_just_ended_refuses_nobody() {
         permits: 1,
         wait: Wait::Forever,
         cause: None,
+        demand: meshlock_protocol::Demand::PLAIN,
     };
     tables.act(2, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
     tables.wire.extend(late);

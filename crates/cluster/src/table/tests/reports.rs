@@ -19,7 +19,10 @@ fn a_report_contains_clients_and_how_long_they_hold_and_wait() {
     let here = tables.sites[0].report(&lock(), tables.now);
     let [holder] = &here.holders[..] else { panic!("one holder: {here:?}") };
     assert_eq!((holder.label.clone(), holder.age.micros()), (Some(label("backup.sh")), 49_000));
-    assert_eq!(here.waiters, [WaiterReport { label: None, age: Span::from_millis(30) }]);
+    assert_eq!(
+        here.waiters,
+        [WaiterReport { label: None, age: Span::from_millis(30), demand: meshlock_protocol::Demand::PLAIN }]
+    );
     assert_eq!(here.machines, Machinery::Running { idle: 0, waiting: 0, executing: 1 });
     let there = tables.sites[1].report(&lock(), tables.now);
     assert_eq!((there.holders_in_all, there.waiters_in_all), (0, 1));

@@ -56,6 +56,7 @@ fn an_input_visits_as_many_locks_among_thousands_as_among_none() {
             permits: 1,
             wait: Wait::Forever,
             cause: None,
+            demand: meshlock_protocol::Demand::PLAIN,
         };
         let acquired =
             visited(&mut tables, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));

@@ -7,8 +7,15 @@ impl Tables {
     /// Requests the lock with this cause, before any message arrives.
     fn ask(&mut self, at: usize, request: u64, cause: u64) {
         let (session, request, wait) = (Session(request), Request(request), Wait::Forever);
-        let wanted =
-            Acquire { session, request, lock: lock(), permits: self.permits, wait, cause: Cause::new(cause) };
+        let wanted = Acquire {
+            session,
+            request,
+            lock: lock(),
+            permits: self.permits,
+            wait,
+            cause: Cause::new(cause),
+            demand: meshlock_protocol::Demand::PLAIN,
+        };
         self.act(at, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
     }
 

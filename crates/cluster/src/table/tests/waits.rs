@@ -18,9 +18,17 @@ fn tables() -> Tables {
 }
 
 impl Tables {
-    fn ask_in(&mut self, session: u64, request: u64, lock: &str) {
+    fn ask_as(&mut self, session: u64, request: u64, lock: &str) {
         let (session, request, lock) = (Session(session), Request(request), lock.parse().unwrap());
-        let wanted = Acquire { session, request, lock, permits: 1, wait: Wait::Forever, cause: None };
+        let wanted = Acquire {
+            session,
+            request,
+            lock,
+            permits: 1,
+            wait: Wait::Forever,
+            demand: meshlock_protocol::Demand::PLAIN,
+            cause: None,
+        };
         self.act(0, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
         self.settle();
     }
@@ -39,13 +47,13 @@ impl Tables {
 #[test]
 fn only_parties_that_hold_something_and_wait_for_something_are_listed() {
     let mut tables = tables();
-    tables.ask_in(1, 11, "other");
-    tables.ask_in(2, 21, "jobs");
+    tables.ask_as(1, 11, "other");
+    tables.ask_as(2, 21, "jobs");
     assert_eq!(tables.waits(), [], "nobody waits");
-    tables.ask_in(3, 31, "jobs");
+    tables.ask_as(3, 31, "jobs");
     assert_eq!(tables.waits(), [], "the session 3 is no party, and holds nothing");
     tables.time(10);
-    tables.ask_in(1, 12, "jobs");
+    tables.ask_as(1, 12, "jobs");
     tables.time(40);
     let waits = tables.waits();
     let [one] = &waits[..] else { panic!("one party: {waits:?}") };
@@ -66,9 +74,9 @@ fn only_parties_that_hold_something_and_wait_for_something_are_listed() {
 #[test]
 fn a_site_that_could_serve_nobody_says_nothing_of_who_waits_for_whom() {
     let mut tables = tables();
-    tables.ask_in(1, 11, "other");
-    tables.ask_in(2, 21, "jobs");
-    tables.ask_in(1, 12, "jobs");
+    tables.ask_as(1, 11, "other");
+    tables.ask_as(2, 21, "jobs");
+    tables.ask_as(1, 12, "jobs");
     assert_eq!(tables.waits().len(), 1);
     tables.lease_end = None;
     assert_eq!(tables.waits(), []);
@@ -77,9 +85,9 @@ fn a_site_that_could_serve_nobody_says_nothing_of_who_waits_for_whom() {
 #[test]
 fn it_is_looked_for_deadlocks_when_a_request_that_may_be_refused_has_waited_for_a_second() {
     let mut tables = tables();
-    tables.ask_in(1, 11, "other");
-    tables.ask_in(2, 21, "jobs");
-    tables.ask_in(1, 12, "jobs");
+    tables.ask_as(1, 11, "other");
+    tables.ask_as(2, 21, "jobs");
+    tables.ask_as(1, 12, "jobs");
     tables.time(1000);
     assert!(!tables.has_long_waits());
     tables.time(1001);
@@ -91,10 +99,10 @@ fn it_is_looked_for_deadlocks_when_a_request_that_may_be_refused_has_waited_for_
 #[test]
 fn a_request_is_refused_only_while_it_waits_for_a_lock_whose_rule_says_so() {
     let mut tables = tables();
-    tables.ask_in(1, 11, "other");
-    tables.ask_in(2, 21, "jobs");
-    tables.ask_in(1, 12, "jobs");
-    tables.ask_in(2, 22, "other");
+    tables.ask_as(1, 11, "other");
+    tables.ask_as(2, 21, "jobs");
+    tables.ask_as(1, 12, "jobs");
+    tables.ask_as(2, 22, "other");
     let refuse = |tables: &mut Tables, request| {
         let mut refused = false;
         tables.act(0, |table, _, out| refused = table.refuse_deadlocked(Request(request), out));
