@@ -311,7 +311,7 @@ pub(super) fn site(machine: usize) -> SiteName {
 pub(super) const LATER_SEEDS: u64 = 1 << 32;
 
 /// The number of algorithms that seeds below [`LATER_SEEDS`] draw from.
-const EARLIER_ALGORITHMS: usize = 20;
+pub(super) const EARLIER_ALGORITHMS: usize = 20;
 
 /// The algorithms that a seed draws from.
 fn algorithms(seed: u64) -> &'static [&'static Info] {

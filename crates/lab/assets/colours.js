@@ -5,7 +5,9 @@ const KINDS = 11;
 /** The colour of each kind of message: the same in every view, by what it does. Kinds of one algorithm differ (`tests/colours.rs`). */
 const OF_KIND = new Map([
   // It asks; it gives; it refuses; it asks back; it gives up; it yields.
-  ["REQUEST WANTED REQ", 0], ["REPLY GRANT TOKEN PRIVILEGE PERM", 1], ["FAILED FAIL MISS", 2], ["INQUIRE FOCUS HANDOVER APPEND UPGRADE", 3], ["RELEASE FLUSH REL", 4], ["YIELD INFORM ANNOUNCE", 6],
+  ["REQUEST WANTED REQ", 0], ["REPLY GRANT TOKEN PRIVILEGE PERM", 1], ["FAILED FAIL MISS CLOSE", 2], ["INQUIRE FOCUS HANDOVER APPEND", 3], ["RELEASE FLUSH REL", 4], ["YIELD INFORM ANNOUNCE DONE", 6],
+  // It lets others in beside the receiver, passes a permission on, or is about a change of mode.
+  ["SHARE", 5], ["TRANSFER UPGRADE", 7], ["UPGRADED", 8], ["DOWNGRADE", 9],
   // It tells of failures and returns.
   ["WELCOME INITIALIZE", 5], ["HELLO ASK RESTART", 7], ["READY ANSWER ADVISE", 8], ["RECOVERING", 6], ["MERGE", 9], ["RECOVERINGPART", 4],
 ].flatMap(([kinds, colour]) => kinds.split(" ").map((kind) => [kind, colour])));

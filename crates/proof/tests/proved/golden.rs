@@ -18,6 +18,10 @@ const EXCUSED: &[Excuse] = &[
         covers: |case| case.algorithm() == "makki",
     },
     Excuse {
+        reason: "the algorithm has no model",
+        covers: |case| models::WITHOUT.iter().any(|(name, _)| *name == case.algorithm()),
+    },
+    Excuse {
         reason: "`omit-replies` is not in the model",
         covers: |case| has_option(case, &["omit-replies"]),
     },
@@ -32,6 +36,10 @@ const EXCUSED: &[Excuse] = &[
     Excuse {
         reason: "how long a chain is, and a K-th of a queue, are numbers that the model of delegated cannot say",
         covers: |case| is_delegated(case) && (case.permits > 1 || case.spec.contains("chain=")),
+    },
+    Excuse {
+        reason: "the models know exclusive requests only, of sites that do not say what they want to share",
+        covers: |case| has_option(case, &["modes"]),
     },
     Excuse {
         reason: "in delegated the request of a process that returns rides on the permit, a message that the model does not have",

@@ -41,11 +41,12 @@ pub(super) struct Dispatcher {
 /// A request in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct QueuedWaiter {
-    // The two parts of its place and of its request, apart so that they pack.
-    due: u64,
+    // The two parts of its request and those of its place, apart so that they pack.
     number: u64,
+    /// How many chains had been issued when it came; for one that rode in, when the chain that it rode on was issued.
+    since: u64,
     site: SiteId,
-    level: u8,
+    priority: Priority,
     pub(super) mode: Mode,
 }
 
@@ -56,9 +57,8 @@ pub(super) struct QueuedWaiter {
 struct QueuePlace {
     /// With strict priorities, how far this one is below the highest; otherwise 0.
     level: u8,
-    /// How many chains had been issued when it came, and one more for each level below the highest priority. One that rode in counts as
-    /// come when the chain that it rode on was issued.
-    due: u64,
+    /// How many chains had been issued when it came, and one less for each level of its priority, if priorities age.
+    due: i128,
 }
 
 /// What the leader knows of one permit.
@@ -102,22 +102,22 @@ enum Priorities {
 impl Priorities {
     /// Where a request stands that counts as come when so many chains had been issued.
     fn place(self, since: u64, priority: Priority) -> QueuePlace {
-        let below = u8::MAX - priority.0;
+        let since = i128::from(since);
         match self {
-            Priorities::Age => QueuePlace { level: 0, due: since + u64::from(below) },
-            Priorities::Strict => QueuePlace { level: below, due: since },
+            Priorities::Age => QueuePlace { level: 0, due: since - i128::from(priority.0) },
+            Priorities::Strict => QueuePlace { level: u8::MAX - priority.0, due: since },
         }
     }
 }
 
 impl QueuedWaiter {
-    fn new(place: QueuePlace, waiter: Waiter, mode: Mode) -> Self {
-        let (QueuePlace { level, due }, Waiter { site, number }) = (place, waiter);
-        QueuedWaiter { due, number, site, level, mode }
+    fn new(since: u64, waiter: Waiter, demand: Demand) -> Self {
+        let (Waiter { site, number }, Demand { mode, priority }) = (waiter, demand);
+        QueuedWaiter { number, since, site, priority, mode }
     }
 
-    fn place(&self) -> QueuePlace {
-        QueuePlace { level: self.level, due: self.due }
+    fn place(&self, priorities: Priorities) -> QueuePlace {
+        priorities.place(self.since, self.priority)
     }
 
     pub(super) fn waiter(&self) -> Waiter {
@@ -151,7 +151,7 @@ impl Dispatcher {
         }
         for queued in &mut self.queue {
             numbers.number(Family::Site(queued.site), &mut queued.number);
-            numbers.number(Family::Token(0), &mut queued.due);
+            numbers.number(Family::Token(0), &mut queued.since);
         }
         self.sharing.iter_mut().for_each(|sharing| sharing.numbers(numbers));
         self.early.iter_mut().for_each(|early| early.numbers(numbers));
@@ -198,17 +198,23 @@ impl Dispatcher {
 
     /// Puts a request into the queue, behind those that stand as early.
     pub(super) fn enqueue(&mut self, waiter: Waiter, demand: Demand) {
-        let Demand { mode, mut priority } = demand;
+        let (mut demand, mut since) = (demand, self.issued);
         if mutant::is_on(Mutant::DelegatedPriorityIgnored) {
-            priority = Priority::default();
+            demand.priority = Priority::default();
         }
-        let mut place = self.priorities.place(self.issued, priority);
-        if mutant::is_on(Mutant::DelegatedReaderPassesWriter) && mode == Mode::Shared {
-            place.due = 0;
+        if mutant::is_on(Mutant::DelegatedReaderPassesWriter) && demand.mode == Mode::Shared {
+            since = 0;
         }
-        let at = self.queue.partition_point(|queued| queued.place() <= place);
-        self.queue.insert(at, QueuedWaiter::new(place, waiter, mode));
-        self.queued_sharers += usize::from(mode != Mode::Exclusive);
+        self.insert(since, waiter, demand);
+        self.queued_sharers += usize::from(demand.mode != Mode::Exclusive);
+    }
+
+    /// Puts a request that counts as come when so many chains had been issued behind those that stand as early.
+    fn insert(&mut self, since: u64, waiter: Waiter, demand: Demand) {
+        let (priorities, queued) = (self.priorities, QueuedWaiter::new(since, waiter, demand));
+        let place = queued.place(priorities);
+        let at = self.queue.partition_point(|other| other.place(priorities) <= place);
+        self.queue.insert(at, queued);
     }
 
     /// Why no correct site could ask for this now, if so.
@@ -223,8 +229,7 @@ impl Dispatcher {
     /// A plain request has come. If it is not appended, it stands behind all others.
     pub(super) fn on_request(&mut self, waiter: Waiter) -> Option<Order> {
         self.append_or(waiter, |dispatcher| {
-            let place = dispatcher.priorities.place(dispatcher.issued, Priority::default());
-            dispatcher.queue.push_back(QueuedWaiter::new(place, waiter, Mode::Exclusive));
+            dispatcher.queue.push_back(QueuedWaiter::new(dispatcher.issued, waiter, Demand::PLAIN));
         })
     }
 
@@ -287,13 +292,12 @@ impl Dispatcher {
         let forgotten = mutant::is_on(Mutant::DelegatedForgottenTail);
         record.chain.drain(..if forgotten { record.chain.len() } else { done });
         let since = record.since;
-        let place = self.priorities.place(since, Priority::default());
-        let at = self.queue.partition_point(|queued| queued.place() <= place);
-        for (at, waiter) in (at..).zip(permit.again.drain(..)) {
+        for waiter in permit.again.drain(..) {
             self.last[waiter.site.index()] = waiter.number;
-            self.queue.insert(at, QueuedWaiter::new(place, waiter, Mode::Exclusive));
+            self.insert(since, waiter, Demand::PLAIN);
         }
-        record.home = Some(permit);
+        let slot = permit.slot.0 as usize;
+        self.permits[slot].home = Some(permit);
     }
 
     /// The next chain to issue, if a permit is at home and someone waits. With K permits a chain takes a K-th of the
@@ -395,7 +399,8 @@ impl Dispatcher {
         let sites = self.queue.iter().map(|queued| queued.site);
         let distinct: crate::SiteSet = sites.collect();
         invariant!(
-            self.queue.iter().is_sorted_by_key(|queued| queued.place()) && distinct.len() == self.queue.len(),
+            self.queue.iter().is_sorted_by_key(|queued| queued.place(self.priorities))
+                && distinct.len() == self.queue.len(),
             "I4: the queue is in order and names no site twice"
         );
         let sharers = self.queue.iter().filter(|queued| queued.mode != Mode::Exclusive).count();
