@@ -81,6 +81,7 @@ fn nested() -> Vec<(String, AnyMessage)> {
         let message = delegated::Message::Ask { number: 8, demand: Demand::of(mode).with_priority(3) };
         (format!("Delegated::Ask with Mode::{mode:?}"), AnyMessage::Delegated(message))
     });
+    covers::<Mode>("Mode", modes.iter().filter_map(|(name, _)| name.strip_prefix("Delegated::Ask with ")));
     messages.into_iter().chain(modes).collect()
 }
 

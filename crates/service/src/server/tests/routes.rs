@@ -81,7 +81,7 @@ fn only_what_says_nothing_of_locks_is_open_to_everyone() {
         open,
         [&["/healthz", "/readyz", "/health", "/version", "/openapi.json"] as &[_], &says_who_it_is].concat()
     );
-    assert_eq!(need("PUT", "/v1/locks"), None);
+    assert_eq!(need("POST", "/v1/locks"), None);
     assert_eq!(need("DELETE", "/v1/rules"), None);
     assert_eq!(need("HEAD", "/v1/rules"), need("GET", "/v1/rules"));
 }
